@@ -16,8 +16,9 @@ from pathlib import Path
 from tidings import _native
 from tidings.matching import Checks, CompiledIndex, Fed, Group, PassedOn, Plan
 from tidings.matching._atom import atom_of
-from tidings.model import ROOT_ROUTE, Filter, Identity, Matches, Route
+from tidings.model import ROOT_ROUTE, Filter, Identity, Matches, Notification, Route
 from tidings.wire import (
+    Deliver,
     Envelope,
     Frame,
     Hop,
@@ -27,6 +28,7 @@ from tidings.wire import (
     Quality,
     Run,
     Written,
+    decode_body,
     encode,
     encode_body,
     pack,
@@ -231,6 +233,101 @@ class Feeder:
         self.fed += fed.taken
 
 
+DELIVERIES = [
+    "0000000f009293a744656c697665729498a1",
+    "00000012009293a744656c697665729498a16201cf",
+    "0000001a009293a744656c697665729498a162010101a17001010000c0",
+    "00000020009293a744656c697665729498a162010101a17001010000c0ddffffffff90",
+    "00000020009293a744656c697665729498a162010101a17001010000c090c6ffffffff",
+    "0000002b009293a744656c697665729498a162010101a17001010000c090c406" + "81a161c70201" + "0191a17393",
+]
+"""Deliveries that end too early."""
+
+
+class Late(Notification):
+    """What the receiver makes."""
+
+    __slots__ = ("_body", "_looks")
+
+
+class Client:
+    """Takes what a broker sends, after it was bent, and looks at what it has."""
+
+    def __init__(self, rng: random.Random) -> None:
+        assert _native.engine is not None
+        self._receiver = _native.engine.Receiver(Late, lambda body: decode_body(body).attributes)
+        self._rng = rng
+        self.taken = 0
+
+    def take(self, data: bytes) -> None:
+        """One read, from some places."""
+        rng = self._rng
+        self._receiver.is_sound(data, 2**20)
+        at = 0
+        for _ in range(5):
+            found = self._receiver.take(data, at, rng.choice([1, 3, 500]))
+            if found is None:
+                at = rng.randrange(len(data) + 1)
+                continue
+            self.taken += len(found[9])
+            assert len(found[8]) == len(found[9])
+            for one in found[9]:
+                self._look(one)
+            at = found[0]
+
+    def _look(self, one: Notification) -> None:
+        for _ in range(self._rng.randrange(6)):
+            name = self._rng.choice(["a", "b", "c", "d", "", "ö", "\ud800"])
+            looked, known = one.get(name), one.attributes.get(name) if self._rng.random() < 0.3 else None
+            assert known is None or looked == known
+
+    def read(self, bodies: list[bytes]) -> None:
+        """Deliveries of these."""
+        rng = self._rng
+        read = bytearray()
+        origin, publisher = (rng.choice(["b", "b" * 31, "b" * 32, "ö" * 100]) for _ in range(2))
+        route = rng.choice([(ROOT_ROUTE,), (), (Route("s", path=("s", "t"), tags=("x",)), ROOT_ROUTE)])
+        ids = rng.choice([("s1",), (), ("s1", "s" * 300)])
+        for n, body in enumerate(bodies):
+            seq = n + rng.choice([1, 120, 2**32 - 2, 2**62])
+            identity = Identity(origin, 1, seq, publisher, seq, seq, 0, rng.choice([None, None, 7, 2**62]))
+            read += part(Part.DATA, encode(Frame(Deliver(Envelope(identity, route, body), ids))))
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            read[rng.randrange(len(read))] = rng.randrange(256)
+        self.take(bytes(read[: rng.choice([len(read), rng.randrange(len(read) + 1)])]))
+
+
+class Archivist:
+    """Batches of a log, most of them broken, become columns."""
+
+    def __init__(self, rng: random.Random) -> None:
+        assert _native.engine is not None
+        self._rng = rng
+        wanted = (("a", rng.randrange(7)), ("b", rng.randrange(7)))
+        self._columns = _native.engine.Columns("b", wanted[: rng.randrange(3)], rng.random() < 0.5)
+        self._rows = 0
+        self.taken = 0
+
+    def add(self, bodies: list[bytes]) -> None:
+        """These bodies in a batch, of which some bytes are changed or missing."""
+        rng = self._rng
+        envelopes = [
+            Envelope(Identity("b", 1, seq, "p", seq, 2**50), (rng.choice([ROOT_ROUTE, Route("m", tags=("t",))]),), body)
+            for seq, body in enumerate(bodies, 1)
+        ]
+        data = bytearray(pack(envelopes))
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        added = self._columns.add(bytes(data[: rng.choice([len(data), len(data), rng.randrange(len(data))])]))
+        if added is not None:
+            self._rows += added[0]
+            self.taken += added[0]
+        if rng.random() < 0.1:
+            rows, _, _ = self._columns.take()
+            assert rows == self._rows
+            self._rows = 0
+
+
 def fuzz(seconds: float) -> None:
     """Add, remove and match, until the time is used up."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -238,14 +335,17 @@ def fuzz(seconds: float) -> None:
     assert _native.engine is not None, _native.WHY_PURE
     deadline = time.monotonic() + seconds
     seed = time.time_ns()
-    bodies = taken = fed = 0
+    bodies = taken = fed = received = archived = 0
     while time.monotonic() < deadline:
         rng = random.Random(seed)
         index: CompiledIndex[int] = CompiledIndex()
         assert index.match_body is not None
-        feeder = Feeder(index, rng)
+        feeder, archivist = Feeder(index, rng), Archivist(rng)
         for read in map(bytes.fromhex, READS):
             feeder.give(read)
+        client = Client(rng)
+        for read in map(bytes.fromhex, DELIVERIES):
+            client.take(read)
         for known in map(bytes.fromhex, CORPUS):
             index.match_body(known)
         for key in range(300):
@@ -265,10 +365,16 @@ def fuzz(seconds: float) -> None:
                 taken += (
                     index.match_body(bytes(body[: rng.choice([len(body), rng.randrange(len(body) + 1)])])) is not None
                 )
-            feeder.feed([encode_body(world.random_notification(rng, lists=0.4)) for _ in range(rng.randint(1, 9))])
+            client.read([encode_body(world.random_notification(rng, lists=0.3)) for _ in range(rng.randint(1, 9))])
+            some = [encode_body(world.random_notification(rng, lists=0.4)) for _ in range(rng.randint(1, 9))]
+            feeder.feed(some)
+            archivist.add(some)
         fed += feeder.fed
+        received += client.taken
+        archived += archivist.taken
         seed += 1
-    print(f"{bodies:,} bodies, of which {taken:,} were taken, and {fed:,} publications fed; no sanitizer spoke")
+    print(f"{bodies:,} bodies, of which {taken:,} were taken; {fed:,} publications fed, {archived:,} archived,")
+    print(f"{received:,} deliveries received. No sanitizer spoke.")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from tidings.store._layout import path_of
 from tidings.store.archive import Promoted
 from tidings.store.archive._file_writer import FileWriter
 from tidings.store.archive._parquet import parquet_writer
+from tidings.store.archive._stretch import Stretch
 from tidings.wire import Deliver, Envelope, Quality
 
 from . import Report
@@ -133,10 +134,10 @@ def _sent(matching: list[list[int]], count: int) -> Iterator[Sent]:
 def _archive(archive: Path, envelopes: list[Envelope], epoch: int, count: int) -> None:
     """One file as a roll writes it, and others with the same rows under other numbers."""
     promoted = [Promoted.parse(text) for text in ("type", "symbol", "price:float")]
-    writer = FileWriter(archive, archive / ".bench.rolling", promoted, with_body=False)
+    writer = FileWriter(archive, archive / ".bench.rolling", ORIGIN, promoted, with_body=False)
     archive.mkdir()
     for start in range(1, FILE + 1, 500):
-        writer.add([_numbered(envelopes, epoch, seq) for seq in range(start, start + 500)])
+        writer.add(Stretch.of([_numbered(envelopes, epoch, seq) for seq in range(start, start + 500)]))
     first = writer.commit()
     for number in range(1, count // FILE):
         _copied(first, archive, epoch, number * FILE, promoted)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))
 """For all of them together, roughly; `make soak` sets it."""
+
+
+SOAK_FAULTS = int(os.environ.get("SOAK_FAULTS", "0"))
+"""How many faults the random runs of acknowledged groups simulate, whatever time that takes; 0: they go by the time."""
 
 
 def long(*values: object) -> object:
@@ -29,6 +33,17 @@ def soak_seeds(seconds: float, first: int | None = None) -> Iterator[int]:
         yield seed
         seed += 1
     print(f"seeds {begin} to {seed - 1}: {seed - begin:,} runs, none failed")
+
+
+def fault_seeds(part: int, faults: Callable[[], int]) -> Iterator[int]:
+    """The seeds of one of eight parts, until there have been enough faults in it, if `SOAK_FAULTS` says how many."""
+    if not SOAK_FAULTS:
+        yield from spread_seeds(part)
+        return
+    seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
+    while faults() < SOAK_FAULTS / 8:
+        yield seed
+        seed += 1
 
 
 def spread_seeds(part: int) -> Iterator[int]:

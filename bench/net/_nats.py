@@ -45,14 +45,14 @@ class Nats:
         return self._connect(port, b"")
 
     def subscriber(self, port: int, number: int, interest: Interest) -> Subscriber:
-        return Subscriber(self._connect(port, f"SUB {_subject(interest.topic)} 1\r\n".encode()).socket)
+        return Subscriber(self._connect(port, f"SUB {subject(interest.topic)} 1\r\n".encode()).socket)
 
     def batch(self, items: Sequence[Item]) -> Batch:
-        return plain([f"PUB {_subject(i.topic)} {len(i.body)}\r\n".encode() + i.body + b"\r\n" for i in items])
+        return plain([f"PUB {subject(i.topic)} {len(i.body)}\r\n".encode() + i.body + b"\r\n" for i in items])
 
     def close(self, connection: Publisher | Subscriber) -> None:
         connection.socket.close()
 
 
-def _subject(topic: str) -> str:
+def subject(topic: str) -> str:
     return topic.replace("/", ".")

@@ -127,7 +127,7 @@ def test_the_signature_covers_every_field(changed: dict[str, Any]) -> None:
         ({"capabilities": ("root",)}, "there is no capability 'root'"),
         ({"interface": 2}, "level 2 of the interface; this broker has level 1"),
         ({"max_bytes": 0}, "give 1 to"),
-        ({"window": None}, "has no window, and brokers run Python over windows"),
+        ({"window": None, "where": "n > 1"}, "has a filter and no window, and brokers run Python over windows"),
         ({"window": (1_500, 1_000)}, "is not a multiple of its slide"),
         ({"where": "n >"}, "acme.reach: "),
         ({"digest": "xyz"}, "it has 64 hexadecimal digits"),

@@ -308,11 +308,13 @@ def test_what_was_published_on_another_day_has_a_date(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("bound", "words"),
     [
-        ("-1", "--past -1: '-1' is not a duration"),
-        ("5 minutes", "'5 minutes' is not a duration"),
+        ("-1", "--past -1: '-1' is neither a duration"),
+        ("5 minutes", "'5 minutes' is neither a duration"),
         ("0s", "above 0"),
         ("x,5m", "'x' is not a number"),
         ("5,", "nothing follows the comma"),
+        ("5,soon", "--past 5,soon: 'soon' is neither a duration nor an instant; write 10, 5m, or 10,5m\n"),
+        ("soon", "--past soon: 'soon' is neither a duration nor an instant; write 10, 5m, or 10,5m\n"),
         ("99999999", "from 0 to 1,000,000"),
         ("2026-13-01", "'2026-13-01' is not an instant"),
         pytest.param("9" * 5_000, "--past 99999999999999999999...: 5,000 characters are too many", id="long count"),
@@ -405,6 +407,11 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
     token.write_text("a-token-that-is-long-enough")
     for words, code, told in [
         (["pub", "-b", "tidings://127.0.0.1:1", "n=1"], 3, "Is the server running?"),
+        (
+            ["pub", "-b", "tidings://nowhere.invalid", "n=1"],
+            3,
+            ":7311: this host name is not known; check its spelling",
+        ),
         (["pub", "-b", "http://x", "n=1"], 2, "write tidings://host:port"),
         (["pub", "-b", "tidings://192.0.2.1", "--token-file", str(token), "n=1"], 4, "tidings+tls://192.0.2.1:7311"),
         (["sub", "TRUE", "-b", "tidings://192.0.2.1", "--token-file", str(token)], 4, "--insecure"),
@@ -441,11 +448,17 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
         (["--frobnicate"], 2, "there is no option --frobnicate; `tidings --help`"),
         (["scope", "creat", "x"], 2, "there is no command creat; did you mean create? `tidings scope --help`"),
         (["pub", "-b", address, "--ttl", "nan", "n=1"], 2, "--ttl nan: write a number of seconds, 0 or more"),
-        (["serve", "--config", str(tmp_path / "none.toml")], 6, "No such file"),
+        (
+            ["serve", "--config", str(tmp_path / "none.toml")],
+            6,
+            "none.toml: cannot be read: No such file or directory; name",
+        ),
+        (["serve", "--data", str(rubbish)], 5, f"the directory '{rubbish}' cannot be used: File exists; choose one"),
         (["frobnicate"], 2, "frobnicate"),
     ]:
         result = tidings_(*words)
         assert (result.exit_code, told in " ".join(result.stderr.split())) == (code, True), (words, result.stderr)
+        assert "server running" not in result.stderr or "nothing listens" in result.stderr
         assert "Traceback" not in result.output
 
 

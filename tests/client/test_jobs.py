@@ -11,6 +11,9 @@ from client.transports import on_both, on_sockets, options, serve, url
 
 import tidings
 from tidings.model import ArgumentRefused
+from tidings.net import Access, AccessEntry
+
+TOKEN = "a" * 32
 
 
 async def publish(address: str, *numbers: int) -> None:
@@ -201,8 +204,8 @@ async def test_all_members_say_the_same_about_the_work() -> None:
         with pytest.raises(tidings.TidingsError) as caught:
             await one.subscribe("n > 0", group="billing", ack=tidings.Acks(within=5, by="customer"))
         assert str(caught.value).endswith(
-            "group 'billing' does not take client 'a': the group works with ack_within=30, max_deliveries=5, and this "
-            "is ack_within=5, max_deliveries=5, by='customer'; subscribe as the other members do, or choose another "
+            "group 'billing' does not take client 'a': the group works with within=30, max_deliveries=5, and this "
+            "is within=5, max_deliveries=5, by='customer'; subscribe as the other members do, or choose another "
             "group"
         )
 
@@ -246,7 +249,7 @@ async def test_a_refusal_that_nobody_awaits_is_logged(caplog: pytest.LogCaptureF
             await letters.next()
         reason = (
             f"job {job.key} of group 'billing' was not acknowledged within 0.05 seconds, and goes to another member; "
-            "give `ack_within` more time, or do less at once"
+            "give `within` more time, or do less at once"
         )
         with pytest.raises(tidings.AckRefused) as caught:
             await job.ack()
@@ -264,14 +267,39 @@ async def test_a_refusal_that_nobody_awaits_is_logged(caplog: pytest.LogCaptureF
 
 
 @on_sockets
-async def test_a_member_of_a_scope_is_refused() -> None:
+async def test_members_of_a_scope_share_what_is_published_there_and_have_no_dead_letters() -> None:
     async with serve(options()) as server, tidings.connect(url(server), name="ann") as ann:
         await ann.admin.create_scope("market")
         await ann.admin.join("@ann", "market")
         with pytest.raises(tidings.TidingsError) as caught:
-            await ann.subscribe("n > 0", group="billing", ack=True)
+            await ann.subscribe("n > 0", group="market/billing", ack=True)
         assert str(caught.value) == (
-            "this client is a member of the scope 'market', and acknowledged groups are for clients that are in no "
-            "scope; join without `ack`, or use a durable subscription"
+            "max_deliveries=5: this client is a member of the scope 'market', and a dead letter would show outside of "
+            "it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None), and look at "
+            "`deliveries` of a job to find one that never succeeds"
         )
-        await ann.subscribe("n > 0", group="billing")
+        jobs = await ann.subscribe("n > 0", group="market/billing", ack=tidings.Acks(max_deliveries=None))
+        await publish(url(server), 1)  # outside of the scope
+        await ann.publish(n=2)
+        assert await numbers(jobs, 1) == [2]
+        with pytest.raises(tidings.TidingsError) as stranger:
+            async with tidings.connect(url(server), name="eve") as eve:
+                await eve.subscribe("n > 0", group="market/billing", ack=tidings.Acks(max_deliveries=None))
+        assert str(stranger.value) == (
+            "client 'eve' is no member of scope 'market', so it cannot join the group 'billing' there; ask an "
+            "administrator of the scope for a membership, or use a group of your own"
+        )
+
+
+@on_sockets
+async def test_who_may_not_publish_dead_letters_has_none_published_by_the_broker() -> None:
+    entry = AccessEntry("ann", publish=tidings.Filter.parse("type = 'order'"))
+    async with serve(options(access=Access({TOKEN: entry}))) as server:
+        async with tidings.connect(url(server), token=TOKEN) as ann:
+            with pytest.raises(tidings.AccessDenied) as caught:
+                await ann.subscribe("n > 0", group="billing", ack=True)
+            assert str(caught.value).endswith(
+                "max_deliveries=5: 'ann' may not publish the dead letters of group 'billing'; add "
+                "`type = 'dead-letter'` to its `publish`, or give None, as in ack=tidings.Acks(max_deliveries=None)"
+            )
+            await ann.subscribe("n > 0", group="billing", ack=tidings.Acks(max_deliveries=None))

@@ -190,6 +190,8 @@ def test_it_works_where_a_loop_is_running(address: str) -> None:
 
 INTERNAL = {
     "taken": "for the client",
+    "takes_many": "for the client",
+    "notify_many": "for the client",
     "enter": "for the client",
     "leave": "for the client",
     "durable": "whether it is, the caller has said itself",

@@ -25,6 +25,7 @@ class HomeBroker(Roaming):
         super().__init__(OPTIONS, hosts, neighbourhood, locate=lambda client: [home])
         self._home = home
         self._fetching = Transfers(self, self.homes, self.handing)
+        self.controlling.lends = None  # nobody else is asked
 
     def start(self) -> None:
         """What the home broker holds of clients that were there itself is fetched in the same way."""

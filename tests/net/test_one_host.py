@@ -121,3 +121,29 @@ async def _metrics(server: Server) -> str:
     writer.close()
     await writer.wait_closed()
     return text.decode()
+
+
+@running
+async def test_a_hello_that_comes_late_does_not_end_the_client_that_said_it() -> None:
+    said: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def cut_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said.put_nowait(await reader.read(65_536))
+        writer.close()
+
+    async with brokers("ab", ["ab"]) as servers, await asyncio.start_server(cut_off, "127.0.0.1", 0) as way:
+        port = way.sockets[0].getsockname()[1]
+        async with tidings.connect(url(servers["b"]), name="phone") as phone:
+            news = await phone.subscribe("n >= 0")
+            with pytest.raises(tidings.ConnectionFailed):
+                await phone.move(f"tidings://127.0.0.1:{port}")
+            await until(lambda: phone.connected and _has(servers["b"], "phone"))
+            late = await asyncio.open_connection("127.0.0.1", servers["a"].port)
+            late[1].write(await said.get())  # it is at broker b again when broker a reads this
+            await until(lambda: _has(servers["a"], "phone"))
+            await until(lambda: not _has(servers["b"], "phone") or phone.statistics().reconnects > 1)
+            async with tidings.connect(url(servers["a"]), name="feed") as feed:
+                await feed.publish(n=1)
+                assert (await anext(news))["n"] == 1
+            assert phone.connected
+            late[1].close()

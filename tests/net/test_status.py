@@ -136,6 +136,41 @@ async def test_scopes_are_counted_one_by_one_up_to_a_limit(monkeypatch: pytest.M
 
 
 @running
+async def test_groups_are_metrics_one_by_one_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.net._group_metrics.MAX_GROUP_LABELS", 2)
+    async with serve(options("b", metrics_port=0)) as server, tidings.connect(url(server), name="c") as client:
+        acks = tidings.Acks(max_deliveries=2, max_in_flight=1)
+        jobs = await client.subscribe("n > 0", group="billing", ack=acks)
+        for group in ("one", "two", "three"):
+            await client.subscribe("n > 0", group=group)
+        await client.publish_many([{"n": 1}, {"n": 2}, {"n": 3}])
+        await (await jobs.next()).nack()
+        await (again := await jobs.next()).nack()  # and it is a dead letter
+        await jobs.next()
+        found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
+        billing = "acknowledged=true,group=billing,owner="
+        counts = {
+            name: found[f"tidings_group_{name}", billing]
+            for name in ("members", "waiting", "held", "taken_total", "redelivered_total", "dead_letters_total")
+        }
+        assert again.deliveries == 2
+        assert counts == {
+            "members": 1,
+            "waiting": 1,
+            "held": 1,
+            "taken_total": 3,
+            "redelivered_total": 1,
+            "dead_letters_total": 1,
+        }
+        assert found["tidings_group_handled_total", billing] == 1  # the dead letter
+        assert 0 < found["tidings_group_oldest_seconds", billing] < 60
+        assert found["tidings_groups", ""] == 4
+        labels = {label for name, label in found if name == "tidings_group_members"}
+        assert labels == {billing, "acknowledged=false,group=one,owner=", "acknowledged=,group=(others),owner="}
+        assert found["tidings_group_members", "acknowledged=,group=(others),owner="] == 2
+
+
+@running
 async def test_prometheus_can_scrape(tmp_path: Path) -> None:
     async with (
         serve(options("b", data=tmp_path, metrics_port=0)) as server,

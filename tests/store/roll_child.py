@@ -17,7 +17,7 @@ from archive_world import HOUR, START, publication
 
 from tidings.model import Notification
 from tidings.store import Store
-from tidings.store.archive import Promoted, _file_writer, _roller, roll
+from tidings.store.archive import Promoted, _gathering, _roller, roll
 
 
 def append(data: str) -> None:
@@ -42,7 +42,7 @@ def append(data: str) -> None:
 
 
 def archive(data: str, directory: str) -> None:
-    _file_writer.ROW_GROUP_ROWS, _file_writer.PART_ROWS, _roller.FILE_ROWS = 100, 30, 200
+    _gathering.ROW_GROUP_ROWS, _gathering.PART_ROWS, _roller.FILE_ROWS = 100, 30, 200
     while True:
         rolled = roll(data, directory, [Promoted("type")])
         os.write(1, b"rolled\n" if rolled.count else b"nothing\n")

@@ -173,8 +173,8 @@ def test_names_of_files_hold_any_origin(tmp_path: Path, origin: str) -> None:
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     with (
-        patch("tidings.store.archive._file_writer.ROW_GROUP_ROWS", 2_000),
-        patch("tidings.store.archive._file_writer.PART_ROWS", 500),
+        patch("tidings.store.archive._gathering.ROW_GROUP_ROWS", 2_000),
+        patch("tidings.store.archive._gathering.PART_ROWS", 500),
     ):
         fill(tmp_path / "data", quotes(30_000, step=1_000))
         before, seen = pa.total_allocated_bytes(), list[int]()
@@ -233,8 +233,8 @@ CONTENT = st.lists(st.tuples(TIMES, notifications(("a", "b"))), max_size=12)
 def test_a_query_equals_a_look_at_everything(contents, queries, promoted) -> None:  # type: ignore[no-untyped-def]
     with (
         tempfile.TemporaryDirectory() as home,
-        patch("tidings.store.archive._file_writer.ROW_GROUP_ROWS", 3),
-        patch("tidings.store.archive._file_writer.PART_ROWS", 2),
+        patch("tidings.store.archive._gathering.ROW_GROUP_ROWS", 3),
+        patch("tidings.store.archive._gathering.PART_ROWS", 2),
         patch("tidings.store.archive._reader.STEP", 2),
     ):
         everything = []
@@ -347,8 +347,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four hours of two origins, in row groups of 400."""
     home = tmp_path_factory.mktemp("archive")
     with (
-        patch("tidings.store.archive._file_writer.ROW_GROUP_ROWS", 400),
-        patch("tidings.store.archive._file_writer.PART_ROWS", 100),
+        patch("tidings.store.archive._gathering.ROW_GROUP_ROWS", 400),
+        patch("tidings.store.archive._gathering.PART_ROWS", 100),
         patch("tidings.store.archive._parquet.PAGE_ROWS", 50),
         patch("tidings.store._packing.BATCH_COUNT", 100),
     ):

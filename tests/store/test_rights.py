@@ -49,8 +49,8 @@ def test_an_archive_is_its_owners_at_every_moment(tmp_path: Path, monkeypatch: p
     seen: list[dict[str, set[int]]] = []
     written = file_writer.FileWriter._write_group
 
-    def look(self: file_writer.FileWriter, parts: list[object]) -> None:
-        written(self, parts)  # type: ignore[arg-type]
+    def look(self: file_writer.FileWriter, gathered: object) -> None:
+        written(self, gathered)  # type: ignore[arg-type]
         assert self._temporary.exists()
         seen.append(modes(root))
 

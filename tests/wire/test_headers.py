@@ -58,7 +58,7 @@ async def test_an_application_sees_notifications_and_never_messages() -> None:
         subscription = await client.subscribe("EXISTS(n)")
         receipt = await client.publish(n=1)
         (notification,) = await take(subscription, 1)
-        assert type(notification) is Notification
+        assert isinstance(notification, Notification)
         assert not isinstance(notification, Message)
         assert dict(notification) == {"n": 1}  # nothing of the headers is mixed in
         assert type(await receipt).__name__ == "EventKey"

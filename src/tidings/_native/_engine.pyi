@@ -109,3 +109,43 @@ class Plane:
 
     def plans(self) -> int:
         """How many plans are remembered."""
+
+@final
+class Receiver:
+    """From the bytes that a broker sends to notifications, for deliveries that are plain; see `receiver.cpp`."""
+
+    def __init__(self, notifications: type, decode: Callable[[bytes], dict[str, Any]], /) -> None:
+        """`notifications` is the class that they get, with slots `_body` and `_looks`: a process has one.
+
+        `decode` gives all attributes in a body.
+        """
+
+    def take(
+        self, data: bytes, at: int, most: int, /
+    ) -> tuple[int, bytes, bytes, str, int, int, int, str, list[int], list[Any]] | None:
+        """The deliveries whose parts begin at this place, as `tidings.wire.Deliveries`; None: there are none."""
+
+    def is_sound(self, data: bytes, limit: int, /) -> bool:
+        """As for planes."""
+
+Buffers = tuple[int, bytes | None, bytes, bytes | None] | None
+"""How many are null, which are not, values or where each text begins, texts. None: all are null."""
+
+@final
+class Columns:
+    """Rows of an archive, from the bytes of a log; see `columns.hpp`."""
+
+    def __init__(self, origin: str, promoted: tuple[tuple[str, int], ...], with_body: bool, /) -> None:
+        """`promoted` are names and forms, from 0: boolean, integer, float, text, bytes, time, place."""
+
+    def add(self, batch: bytes, /) -> tuple[int, int, int] | None:
+        """Hold all envelopes in an array of them: their number, the bytes of bodies, and of names.
+
+        None: there is something odd, and nothing was added.
+        """
+
+    def take(self) -> tuple[int, list[Buffers], list[int]]:
+        """The number of rows, their columns in the order of a row group, and which promoted ones are incomplete.
+
+        Then there are no rows. Other threads may run meanwhile.
+        """

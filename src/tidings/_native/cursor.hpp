@@ -16,6 +16,7 @@ public:
         : at_(reinterpret_cast<const unsigned char*>(bytes.at)), end_(at_ + bytes.size) {}
 
     bool at_end() const { return at_ == end_; }
+    const char* here() const { return reinterpret_cast<const char*>(at_); }
     bool has(size_t size) const { return static_cast<size_t>(end_ - at_) >= size; }
 
     bool byte(unsigned& value) {
@@ -61,6 +62,30 @@ inline bool counted(Cursor& cursor, unsigned tag, unsigned fixed, unsigned wide,
         return true;
     }
     return (tag == wide || tag == wide + 1) && cursor.big(tag == wide ? 2 : 4, count);
+}
+
+// Go behind the value that begins here; false if it does not end, or is nested deeper.
+inline bool skip(Cursor& cursor, int depth) {
+    unsigned tag;
+    if (!cursor.byte(tag)) return false;
+    if (tag < 0x80 || tag >= 0xE0 || (tag >= 0xC0 && tag <= 0xC3)) return tag != 0xC1;
+    View view;
+    uint64_t count;
+    if ((tag & 0xE0) == 0xA0 || (tag >= 0xD9 && tag <= 0xDB)) return cursor.text(tag, view);
+    const bool is_map = (tag & 0xF0) == 0x80 || tag == 0xDE || tag == 0xDF;
+    if (is_map || (tag & 0xF0) == 0x90 || tag >= 0xDC) {
+        if (depth == 0 || !counted(cursor, tag, is_map ? 0x80 : 0x90, is_map ? 0xDE : 0xDC, count)) return false;
+        for (count *= is_map ? 2 : 1; count; --count)
+            if (!skip(cursor, depth - 1)) return false;
+        return true;
+    }
+    if (tag <= 0xC6) return cursor.sized(1 << (tag - 0xC4), view);
+    if (tag <= 0xC9)  // an extension: its size, its type, its data
+        return cursor.big(1 << (tag - 0xC7), count) && cursor.bytes(1, view) &&
+               cursor.bytes(static_cast<size_t>(count), view);
+    if (tag <= 0xCB) return cursor.bytes(tag == 0xCA ? 4 : 8, view);
+    if (tag <= 0xD3) return cursor.bytes(size_t{1} << (tag - (tag >= 0xD0 ? 0xD0u : 0xCCu)), view);
+    return cursor.bytes(1 + (size_t{1} << (tag - 0xD4)), view);
 }
 
 // An integer behind its tag, from 0xCC to 0xD3; false if 64 bits with a sign cannot hold it.

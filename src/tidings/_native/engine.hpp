@@ -43,6 +43,8 @@ bool matched(Engine* self, View body);
 PyObject* keys_of(Engine* self);
 
 extern PyType_Spec plane_spec;
+extern PyType_Spec receiver_spec;
+extern PyType_Spec columns_spec;
 
 // A plane over an engine; `type` was made of `plane_spec`.
 PyObject* make_plane(PyTypeObject* type, Engine* engine);

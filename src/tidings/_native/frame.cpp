@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "cursor.hpp"
 #include "text.hpp"
 
 namespace tidings {
@@ -58,6 +59,8 @@ bool take_bytes(const unsigned char*& at, const unsigned char* end, View& bytes)
     return true;
 }
 
+constexpr char DELIVER[] = {'\x92', '\x93', '\xA7', 'D', 'e', 'l', 'i', 'v', 'e', 'r', '\x94', '\x98'};
+constexpr int DEEPEST = 4;  // in routes: each has a path and tags
 constexpr char NOTIFY[] = {'\x92', '\x92', '\xA6', 'N', 'o', 't', 'i', 'f', 'y', '\x94', '\x98'};
 
 // A number in its shortest form.
@@ -87,6 +90,17 @@ bool take_text(const unsigned char*& at, const unsigned char* end, View& text) {
 }
 
 View view(const std::string& text) { return {text.data(), text.size()}; }
+
+// As `take_text`, and faster if it is a text that was read before.
+bool take_known(const unsigned char*& at, const unsigned char* end, View known, View& text) {
+    const size_t header = known.size < 32 ? 1 : 2, left = static_cast<size_t>(end - at);
+    if (known.at != nullptr && left >= header + known.size && std::memcmp(at, known.at - header, header + known.size) == 0) {
+        text = {reinterpret_cast<const char*>(at + header), known.size};
+        at += header + known.size;
+        return true;
+    }
+    return take_text(at, end, text);
+}
 
 bool take_just(const unsigned char*& at, const unsigned char* end, View bytes) {
     if (static_cast<size_t>(end - at) < bytes.size || std::memcmp(at, bytes.at, bytes.size) != 0) return false;
@@ -125,6 +139,33 @@ bool is_passing(View frame, View routes, const Scoped& scoped, View hop, Passing
     if (at == end || *at++ > 3) return false;
     into.envelope = {reinterpret_cast<const char*>(envelope), static_cast<size_t>(at - envelope)};
     return take_just(at, end, hop) && at == end;
+}
+
+bool is_delivery(View frame, const Delivery* before, Delivery& into) {
+    const auto* at = reinterpret_cast<const unsigned char*>(frame.at);
+    const unsigned char* const end = at + frame.size;
+    if (!take_just(at, end, {DELIVER, sizeof DELIVER})) return false;
+    uint64_t number;
+    constexpr View none{nullptr, 0};
+    if (!take_known(at, end, before ? before->origin : none, into.origin)) return false;
+    if (!take_short(at, end, into.epoch) || !take_short(at, end, into.seq)) return false;
+    if (!take_known(at, end, before ? before->publisher : none, into.publisher)) return false;
+    if (!take_short(at, end, into.publisher_seq)) return false;
+    for (int n = 0; n < 2; ++n)  // the time, the version of the graph
+        if (!take_short(at, end, number)) return false;
+    if (at == end) return false;
+    if (*at == 0xC0) ++at;
+    else if (!take_short(at, end, number)) return false;
+    const auto* const routes = reinterpret_cast<const char*>(at);
+    if (before == nullptr || !take_just(at, end, before->routes)) {
+        Cursor cursor({routes, static_cast<size_t>(end - at)});
+        if (!skip(cursor, DEEPEST)) return false;
+        at = reinterpret_cast<const unsigned char*>(cursor.here());
+    }
+    into.routes = {routes, static_cast<size_t>(reinterpret_cast<const char*>(at) - routes)};
+    if (!take_bytes(at, end, into.body) || at == end || *at++ > 3) return false;
+    into.closing = {reinterpret_cast<const char*>(at), static_cast<size_t>(end - at)};
+    return true;
 }
 
 bool is_plain(View frame, Publication& into) {

@@ -45,6 +45,18 @@ struct Scoped {
 // would write it again just as it is here.
 bool is_passing(View frame, View routes, const Scoped& scoped, View hop, Passing& into);
 
+// What a broker sends to a client, in the form in which brokers write it.
+struct Delivery {
+    View origin, publisher;
+    uint64_t epoch, seq, publisher_seq;
+    View routes;
+    View body;
+    View closing;  // the subscriptions that it is for, and the hop
+};
+
+// Whether a frame holds a notification for a client. `before` is the one before it, of which much will be the same.
+bool is_delivery(View frame, const Delivery* before, Delivery& into);
+
 // Whether every part in these bytes has a length and a kind that can be.
 bool is_sound(View bytes, size_t limit);
 

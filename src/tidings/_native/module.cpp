@@ -1,4 +1,4 @@
-// The extension module: one type, `Engine`, which holds filters under numbers and says which of them match.
+// The extension module, and its first type: `Engine` holds filters under numbers and says which of them match.
 #include "engine.hpp"
 
 #include <datetime.h>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace tidings;
 
-constexpr long INTERFACE = 5;  // as in __init__.py
+constexpr long INTERFACE = 7;  // as in __init__.py
 
 // A constraint that only Python can judge.
 struct Question {
@@ -661,12 +661,20 @@ int execute(PyObject* module) {
     if (PyDateTimeAPI == nullptr) return -1;
     PyObject* type = PyType_FromModuleAndSpec(module, &spec, nullptr);
     if (type == nullptr) return -1;
-    const int failed = PyModule_AddObjectRef(module, "Engine", type);
+    int failed = PyModule_AddObjectRef(module, "Engine", type);
     Py_DECREF(type);
+    PyObject* receiver = PyType_FromModuleAndSpec(module, &receiver_spec, nullptr);
+    if (receiver == nullptr) return -1;
+    failed |= PyModule_AddObjectRef(module, "Receiver", receiver);
+    Py_DECREF(receiver);
     PyObject* plane = PyType_FromModuleAndSpec(module, &plane_spec, nullptr);
     if (plane == nullptr) return -1;
     *static_cast<PyObject**>(PyModule_GetState(module)) = plane;  // the state of the module: the type of its planes
-    return failed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+    PyObject* columns = PyType_FromModuleAndSpec(module, &columns_spec, nullptr);
+    if (columns == nullptr) return -1;
+    const int unnamed = PyModule_AddObjectRef(module, "Columns", columns);
+    Py_DECREF(columns);
+    return failed || unnamed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 
 PyModuleDef_Slot module_slots[] = {

@@ -37,6 +37,7 @@ private:
 };
 
 inline uint32_t Names::find(View name) const {
+    if (numbers_.empty()) return UNKNOWN;
     static thread_local std::string key;  // keeps its memory, so a lookup allocates nothing
     key.assign(name.at, name.size);
     const auto at = numbers_.find(key);

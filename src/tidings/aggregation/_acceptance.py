@@ -13,6 +13,7 @@ from tidings.broker import Link
 from tidings.model import AccessDenied, BudgetExceeded, DeploymentRefused
 
 from ._options import AggregationOptions
+from .definitions import Kind
 from .deploying import EVERY, SIDE_BY_SIDE, Act, Manifest, Phase, Place, Registry, Signed, Tier
 from .workers import Answer, Described, Failed
 
@@ -176,7 +177,13 @@ def check_answers(place: Place, manifest: Manifest, answers: Sequence[Answer]) -
     if not isinstance(described, Described):
         raise DeploymentRefused(f"{place}: the worker does not say what it is")
     del lawful
-    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, "window", manifest.grouped)
+    if described.kind == Kind.GAUGE.value:
+        raise DeploymentRefused(
+            f"{place} has no window, and brokers run Python over windows; give the class a window, such as "
+            "Tumbling('60s')"
+        )
+    kind = Kind.ONCE if manifest.once else Kind.WINDOW
+    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, kind.value, manifest.grouped)
     if described != said:
         raise DeploymentRefused(
             f"{place}: the code is {described.name} {described.version} with the window {described.window} and the "

@@ -64,6 +64,11 @@ class Deployed:
         statement = self.registry.statement(place) if place in self.registry else None
         if statement is None or self.subject(place, subject.scope) != subject:
             raise AggregateError(f"{place} is not deployed at broker '{self._clock.name}' with this digest")
+        if statement.manifest.once:
+            raise AggregateError(
+                f"{place} runs once on each broker, and has no value that changes; `tidings aggregate deployed` shows "
+                "what it has computed"
+            )
         return statement.manifest
 
     def measuring(self, subject: Subject, changed: Callable[[], None]) -> CodeMeasuring:

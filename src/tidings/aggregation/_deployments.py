@@ -21,6 +21,7 @@ from tidings.model import DeploymentRefused, StoreFull, TidingsError
 from tidings.wire import UNREADABLE, pack, unpacker
 
 from ._acceptance import Acceptance, check_answers, identity
+from ._once import RunsOnce
 from ._options import AggregationOptions
 from .deploying import (
     EVERY,
@@ -130,12 +131,16 @@ class Deployments(Feature):
         self._signers = {signer.identity: signer for signer in options.signer}
         self._unkept: dict[str, Signed] = {}
         """Statements that the disk has not taken."""
+        self._once: RunsOnce | None = None
+        """What has run once; None: there are no workers."""
         self._testing: dict[Place, str] = {}
         """Whose laws are being tested, by digest."""
 
     def start(self) -> None:
         """Take up what is kept on disk."""
         self._acceptance = Acceptance(self.context, self.registry, self.options, self._unable)
+        if self.workers is not None:
+            self._once = RunsOnce(self.context.name, self.registry, self.workers, self.context.call_later)
         log = self.context.log
         if log is None:
             return
@@ -148,6 +153,9 @@ class Deployments(Feature):
         for key, data in log.items(_STRIKES).items():
             name, _, version = key.partition(" ")
             self.registry.strike(Place(name, version), data.decode(errors="replace"))
+        if self._once is not None:
+            for place in self.registry.places:
+                self._once.look(place)
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
         """Every broker is asked what it has."""
@@ -210,6 +218,8 @@ class Deployments(Feature):
             for one in ended:
                 if self.registry.judge(one).phase is not Phase.INSTALLED:
                     self.workers.forget(one)
+        if self._once is not None and place.name != EVERY:
+            self._once.look(place)
         self._audit(who, manifest, statement.signer, judged.phase.value, judged.reason)
         self.changed(manifest.name)
         for link in self.context.neighbours:
@@ -390,16 +400,18 @@ class Deployments(Feature):
         statement = self.registry.statement(place)
         tier = int(statement.manifest.tier) if statement is not None else 0
         strikes = self.workers.strikes(place) if self.workers is not None else 0
+        value, failure = self._once.result(place) if self._once is not None else ("", "")
         return Known(
             self.context.name,
             *place,
             standing.digests[0],
             tier,
             judged.phase.value,
-            judged.reason,
+            judged.reason or failure,
             self.watches(place),
             strikes,
             statement.manifest.issued_at if statement is not None else 0,
+            value,
         )
 
     def _refuse(self, who: str, manifest: Manifest, signer: str, error: TidingsError) -> None:

@@ -381,6 +381,13 @@ class Context:
         """
         self._broker.recovery.owe(registration, origin, since, held)
 
+    def pay(self, registration: Registration, origin: str, since: Position, envelopes: Iterable[Envelope]) -> bool:
+        """Hand a subscription what an origin owes it behind a position; False: it owes more, or nothing any more.
+
+        `envelopes` are all of it that have not come by themselves since this broker knew the subscription.
+        """
+        return self._broker.recovery.pay(registration, origin, since, envelopes)
+
     def weave(self, advice: Mapping[Joinpoint, Advice], woven: Callable[[], None] = lambda: None) -> None:
         """Advise these steps from the next turn on, beside those that this feature advises already.
 

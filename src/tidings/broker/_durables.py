@@ -99,6 +99,8 @@ class Durables:
         """Called when a record is on disk."""
         self.pass_on: Callable[[str, Link, str, DurableRecord, Callable[[Exception | None], None]], None] | None = None
         """Set by the same: has another broker keep a record."""
+        self._in_use: dict[str, tuple[int, set[str]]] = {}
+        """By client, the epoch under which it is attached, and those that it has asked for or kept since."""
         self._lent: dict[Link, dict[str, tuple[str, DurableRecord]]] = {}
         """At a broker without a store: what others keep for its clients, and who."""
         self.forgotten: Callable[[Link, str, tuple[int, int]], None] = lambda link, name, stamp: None
@@ -130,6 +132,20 @@ class Durables:
     def record_of(self, client: str, name: str) -> DurableRecord | None:
         """What is kept here of a durable subscription."""
         return self._records.get(client, {}).get(name)
+
+    def in_use(self, client: str) -> list[Mapping[str, Position]]:
+        """How far an attached client has come in each of those that it uses, as it has said itself."""
+        epoch, names = self._in_use.get(client, (0, set[str]()))
+        if epoch != self.epoch_of(client):
+            return []
+        return [record.positions for name in sorted(names) if (record := self.record_of(client, name)) is not None]
+
+    def _use(self, client: str, name: str) -> None:
+        epoch = self.epoch_of(client)
+        known = self._in_use.get(client)
+        if known is None or known[0] != epoch:
+            known = self._in_use[client] = (epoch, set())
+        known[1].add(name)
 
     def drop(self, client: str, name: str) -> None:
         """Keep a durable subscription no longer: it is kept elsewhere, or nowhere."""
@@ -206,6 +222,7 @@ class Durables:
             where = marks if missing else {}
             self._broker.send(link, Recalled(message.id, found=False, positions=where, missing=missing))
             return
+        self._use(link.name, message.name)
         positions = dict(record.positions)
         for origin, (epoch, _) in marks.items():
             if origin not in positions and epoch > record.at:
@@ -233,6 +250,7 @@ class Durables:
             self.kept(link, message.name)
             answer()
 
+        self._use(link.name, message.name)
         if lent is None:
             self._put(link, message.name, record, kept, failed)
         elif self.pass_on is not None:
@@ -279,6 +297,7 @@ class Durables:
         if not records:
             self._records.pop(client, None)
             self._owners.pop(client, None)
+            self._in_use.pop(client, None)
 
     def _answers(self, link: Link, id: str) -> tuple[Callable[[], None], Callable[[Exception], None]]:
         def failed(error: Exception) -> None:

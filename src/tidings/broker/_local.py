@@ -17,6 +17,7 @@ border broker has another number; it is recognised by the publisher's own, among
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import length_hint
 from typing import Protocol
 
 import msgspec
@@ -67,11 +68,12 @@ from tidings.wire import (
     encode_body,
     pack,
     read_to_worker,
+    take_deliveries,
 )
 
 from ._bounds import check_place, is_located, resolved
 from ._causes import NO_TAGS, handle, reaction, session_tags
-from ._local_subscription import Callback, LocalSubscription, Membership
+from ._local_subscription import Callback, LocalSubscription, Membership, TakeMany
 from ._repetitions import Repetitions
 from ._working import Working
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
@@ -203,11 +205,13 @@ class LocalBroker:
         after: Mapping[str, Position] | None = None,
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | None = None,
+        many: TakeMany | None = None,
     ) -> str:
         """Subscribe; the id of the subscription. The same id again changes its filter, without a gap.
 
         `after` says how far an earlier subscription had come that this one goes on with: it is owed what follows.
         `past` says how far it reaches back; a filter that is changed before the past has come applies to that, too.
+        `many` may be called in place of `callback`, with notifications of which nothing else will be asked.
         """
         if isinstance(filter, str):
             filter = Filter.parse(filter)
@@ -229,7 +233,7 @@ class LocalBroker:
             duplicates=duplicates,
             past=past,
         )
-        subscription = LocalSubscription(message, callback, here)
+        subscription = LocalSubscription(message, callback, here, many)
         if known is not None:
             subscription.follows(known)
         elif after is not None:
@@ -413,6 +417,32 @@ class LocalBroker:
             self._deliver(message)
         else:
             self._hear(message)
+
+    def take(self, data: bytes, at: int) -> tuple[int, int]:
+        """Hand over the notifications whose parts begin at this place, as far as they are plain and nothing changes.
+
+        Return how far that was, and how many. The part behind them is for `receive`.
+        """
+        run = take_deliveries(data, at)
+        if run is None or (shape := run.shape) is None:
+            return at, 0
+        route, ids = shape
+        subscription = self._subscriptions.get(ids[0]) if len(ids) == 1 else None
+        if subscription is None or subscription.many is None or route.tags or not subscription.takes(run):
+            return at, 0
+        source = (subscription.name, run.publisher, subscription.form(route))
+        if self._window and not self._repetitions.follows(source, run.numbers[0]):
+            return at, 0
+        notifications = iter(run.notifications)
+        try:
+            subscription.many(notifications)
+        finally:
+            if left := length_hint(notifications):
+                run = take_deliveries(data, at, len(run.numbers) - left) or run._replace(upto=at, numbers=[])
+            if self._window and run.numbers:
+                subscription.last[run.origin] = Position(run.epoch, run.last)
+                self._repetitions.note(source, run.numbers)
+        return run.upto, len(run.numbers)
 
     def _hear(self, message: AnyMessage) -> None:
         match message:

@@ -8,15 +8,17 @@ origin's memory, may be the application's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from tidings.model import NOWHERE, Duplicates, Identity, Matches, Notification, Position, Route
-from tidings.wire import Gap, Join, Subscribe
+from tidings.wire import Deliveries, Gap, Join, Subscribe
 
 Callback: TypeAlias = Callable[[Notification], None]
+TakeMany: TypeAlias = Callable[[Iterator[Notification]], None]
+"""Takes notifications one after the other, until none is left or something has changed; then the rest comes again."""
 
 MAX_GAPS = 1_000
 """The most gaps of one origin that are remembered, to tell each of them once."""
@@ -40,6 +42,7 @@ class LocalSubscription:
         "first_past",
         "gaps",
         "last",
+        "many",
         "marks",
         "message",
         "name",
@@ -48,8 +51,13 @@ class LocalSubscription:
         "unsure",
     )
 
-    def __init__(self, message: Subscribe, callback: Callback, filter: Matches | None = None) -> None:
-        """`filter` is what the filter of the message means here, if that speaks of a place."""
+    def __init__(
+        self, message: Subscribe, callback: Callback, filter: Matches | None = None, many: TakeMany | None = None
+    ) -> None:
+        """`filter` is what the filter of the message means here, if that speaks of a place.
+
+        `many` is called with what would be given to `callback` one by one, where nothing needs to be known of each.
+        """
         self.message = message
         self.first_past = message.past
         """How far it reached back when it began, as it does again at each place where it begins anew."""
@@ -59,6 +67,7 @@ class LocalSubscription:
         """The number with which its past was asked for last."""
         self.filter = message.filter if filter is None else filter
         self.callback = callback
+        self.many = many
         self.settled = False
         """Whether it has ever settled: from then on it is owed everything."""
         self.confirmed = False
@@ -67,8 +76,8 @@ class LocalSubscription:
         """Whether what comes may not be wanted, and has to be looked at."""
         self.marks: dict[str, Position] = {}
         """For each origin, the position up to which everything has been handed over or was not wanted."""
-        self.last: dict[str, Identity] = {}
-        """For each origin, the last notification that was handed over."""
+        self.last: dict[str, Identity | Position] = {}
+        """For each origin, the last notification that was handed over, or where that was."""
         self.gaps: dict[str, set[tuple[int, int, int | None]]] = {}
         """For each origin, the gaps that were told since its last mark: epoch, first and last number."""
         self.partial: set[str] = set()
@@ -79,6 +88,13 @@ class LocalSubscription:
         if not self.message.receive_own and identity.publisher == me:
             return False
         return self.filter.matches(notification)
+
+    def takes(self, run: Deliveries) -> bool:
+        """Whether these can be handed over together: all are wanted, and none can have been handed over before."""
+        if self.many is None or self.unsure or self.awaits_past or run.origin in self.gaps:
+            return False
+        last = self.last.get(run.origin)
+        return last is None or (last.epoch, last.seq) <= (run.epoch, run.first)
 
     def has_passed(self, identity: Identity, several: bool) -> bool:
         """Whether something behind this has been handed over before; if not, this is now.

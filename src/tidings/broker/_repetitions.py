@@ -47,6 +47,25 @@ class Repetitions:
             self._older, self._younger, self._count = self._younger, {}, 0
         return False
 
+    def follows(self, source: Source, number: int) -> bool:
+        """Whether the source is known, and this number lies above all that were noted of it."""
+        numbers = self._younger.get(source)
+        return numbers is not None and bool(numbers) and number > numbers[-1]
+
+    def note(self, source: Source, numbers: list[int]) -> None:
+        """Note growing numbers, the first of which follows, as `known` does for each."""
+        left = numbers
+        while left:
+            noted = self._younger.get(source)
+            if noted is None:
+                noted = self._younger[source] = self._older.get(source, [])[-1:]
+            room = self._size - self._count
+            now, left = left[:room], left[room:]
+            noted += now
+            self._count += len(now)
+            if self._count >= self._size:
+                self._older, self._younger, self._count = self._younger, {}, 0
+
 
 def _contains(numbers: list[int], number: int) -> bool:
     at = bisect_left(numbers, number)

@@ -258,10 +258,12 @@ def deployed(client: tidings.Client, as_json: AsJson = False) -> None:
         return
     console = Console(highlight=False, soft_wrap=True)
     if found.known:
-        table = Table("name", "version", "broker", "phase", "watches", "strikes", "reason", box=None)
+        once = any(one.value for one in found.known)
+        names = ("name", "version", "broker", "phase", "watches", "strikes", "reason")
+        table = Table(*names, *(("computed",) if once else ()), box=None)
         for one in found.known:
             row = (one.name, one.version, one.broker, one.phase, str(one.watches), str(one.strikes), one.reason)
-            table.add_row(*map(printable, row))
+            table.add_row(*map(printable, row), *((printable(one.value),) if once else ()))
         console.print(table)
     else:
         console.print("nothing is deployed")

@@ -38,6 +38,10 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         return f"line {self.line}: {self.key}: {self.problem}; {self.remedy}"
 
+    def place(self, file: Path) -> str:
+        """Where it is, as editors understand it; the file alone, if nothing of it could be read."""
+        return f"{file}:{self.line}: {self.key}" if self.line else str(file)
+
 
 class ConfigurationError(TidingsError):
     """A configuration that cannot be used; `problems` has one entry for each thing that is wrong."""
@@ -48,7 +52,7 @@ class ConfigurationError(TidingsError):
         self.problems = problems
 
     def __str__(self) -> str:
-        return "\n".join(f"{self.file}:{problem.line}: {str(problem).partition(': ')[2]}" for problem in self.problems)
+        return "\n".join(f"{one.place(self.file)}: {one.problem}; {one.remedy}" for one in self.problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def check(
 def _told(file: Path, problem: Problem) -> str:
     kind = "warning: " if problem.warning else ""
     first, *more = problem.problem.split("\n")
-    return "\n".join([f"{file}:{problem.line}: {kind}{problem.key}: {first}", *more, f"    {problem.remedy}"])
+    return "\n".join([f"{problem.place(file)}: {kind}{first}", *more, f"    {problem.remedy}"])
 
 
 def _verdict(errors: int, warnings: int) -> str:

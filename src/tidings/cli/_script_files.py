@@ -43,7 +43,9 @@ def read_bytes(file: Path, most: int = MAX_BYTES) -> bytes:
         with file.open("rb") as stream:
             return stream.read(most + 1)
     except OSError as error:
-        raise ScopeError(f"{named(file)} cannot be read: {error.strerror or error}; name a file that can") from None
+        raise ScopeError(
+            f"{named(file)} cannot be read: {error.strerror or error}; name a file that can be read"
+        ) from None
 
 
 def source_in(file: Path, data: bytes) -> Source:

@@ -99,7 +99,7 @@ class Client(Publishing, Subscribing, Inquiries):
             self._local = RememberingLocalBroker(
                 self._link.name, send, published=published, limits=settings.remember, now=_now
             )
-        self._link.traffic.receive = self._local.receive
+        self._link.traffic.hand_to(self._local.receive, self._local.take)
         self._publications = Publications(settings.max_unacknowledged)
         self._questions = Questions(lambda question: send(Frame(question)), self._check)
         self._subscriptions = Subscriptions(self._local, self._link, self._questions)

@@ -60,6 +60,8 @@ class Connection(Stream):
         self.address = address
         self.answer: asyncio.Future[Welcome] = self.loop.create_future()
         self.gone: asyncio.Future[None] = self.loop.create_future()
+        self.greeted = False
+        """Whether the broker may know of this client by this connection."""
         self.farewell: Reject | None = None
         self.place = ""
         """Where its broker stands."""
@@ -89,6 +91,7 @@ class Connection(Stream):
 
     async def _enter(self, hello: Hello) -> None:
         self.write(part(Part.HELLO, encode_words(hello)))
+        self.greeted = True
         await self.answer
 
     def give_up(self) -> None:
@@ -105,6 +108,24 @@ class Connection(Stream):
     async def answers(self) -> bool:
         """Return whether the broker is there, now; if it gives no sign of life, the connection is given up."""
         return self.vigil is not None and await self.vigil.ask()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come: some of them may be taken as they are."""
+        traffic = self.link.traffic
+        if self is not traffic.connection:
+            super().data_received(data)
+            return
+        self.last_heard = self.loop.time()
+        try:
+            if data := self._parser.begun(data):
+                if traffic.takes(data, self._parser.limit):
+                    if self.vigil is not None:
+                        self.vigil.heard()
+                    traffic.read(self, data, self._parser)
+                elif parts := self._parser.feed(data):
+                    self.parts_received(parts)
+        except WireError as error:
+            self.bad_input(error)
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
         if self.answer.cancelled():

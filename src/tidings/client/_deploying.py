@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from tidings import aggregation
-from tidings.aggregation.definitions import MAX_PARTIAL, Aggregate
+from tidings.aggregation.definitions import MAX_PARTIAL, Aggregate, RunOnce
 from tidings.aggregation.deploying import (
     EVERY,
     QUESTION,
@@ -113,7 +113,7 @@ class Deploying:
 
     async def deploy(
         self,
-        definition: str | type[Aggregate[Any]],
+        definition: str | type[Aggregate[Any] | RunOnce],
         *,
         name: str = "",
         version: str = "",
@@ -141,7 +141,7 @@ class Deploying:
 
     async def upgrade(
         self,
-        definition: str | type[Aggregate[Any]],
+        definition: str | type[Aggregate[Any] | RunOnce],
         *,
         name: str = "",
         version: str = "",
@@ -294,7 +294,7 @@ class Deploying:
 
     async def _install(
         self,
-        definition: str | type[Aggregate[Any]],
+        definition: str | type[Aggregate[Any] | RunOnce],
         *,
         name: str,
         version: str,
@@ -423,7 +423,7 @@ class Deploying:
 
 def _of_class(definition: object) -> tuple[str, dict[str, Any]]:
     """The source of a class, which is all of its module, and what a manifest says of it."""
-    if not inspect.isclass(definition) or not issubclass(definition, Aggregate):
+    if not inspect.isclass(definition) or not issubclass(definition, Aggregate | RunOnce):
         raise ArgumentRefused(f"{shown(definition)} cannot be deployed; give a question, or a class of Aggregate")
     try:
         module = inspect.getmodule(definition)
@@ -433,15 +433,15 @@ def _of_class(definition: object) -> tuple[str, dict[str, Any]]:
     if not source:
         raise ArgumentRefused(f"the source of {definition.__name__} is not known; put the class into a file of its own")
     made = definition()
-    window = made.window
+    window = getattr(made, "window", None)
     return source, {
         "name": made.name,
         "version": made.version,
         "digest": digest_of(source, definition.__name__),
         "entry": definition.__name__,
         "window": None if window is None else (window.size_ms, window.slide_ms),
-        "where": str(made.where),
-        "grouped": made.grouped,
+        "where": str(getattr(made, "where", "")),
+        "grouped": bool(getattr(made, "grouped", True)),
         "max_bytes": made.max_bytes,
     }
 

@@ -7,7 +7,7 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from weakref import WeakSet
@@ -88,6 +88,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.misfits = 0
         """How many notifications were left out because they did not fit the class given as `as_`."""
         self._complained: float | None = None
+        self._interrupted = False
+        """Whether what has been read has to be looked at again, before the application gets it."""
         self._causes: WeakSet[Cause] = WeakSet()
         """What the application may be handling; what a task has not finished is forgotten when the task is gone."""
 
@@ -231,6 +233,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if self._ended:
             raise TidingsError(f"subscription {self.id} has ended, and its filter cannot be changed; subscribe again")
         self.filter = wanted
+        self._interrupted = True
         self._settled.clear()
         if self.durable is not None:
             self.durable.changes()
@@ -292,6 +295,32 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             self._paused = True
             self._subscriptions.falls_behind(self)
 
+    @property
+    def takes_many(self) -> bool:
+        """Whether notifications that belong to no session can be taken together: nothing else is asked about each."""
+        terms = self._terms
+        return self.jobs is None and self.durable is None and terms.typed is None and not terms.with_origin
+
+    def notify_many(self, notifications: Iterator[Any]) -> None:
+        """Take notifications that belong to no session, until none is left or the subscription changes."""
+        self._interrupted = False
+        if self._callback is not None:
+            for notification in notifications:
+                self._call(notification)
+                if self._interrupted:
+                    return
+                if self._callback is None:
+                    break  # it has to be awaited: what follows waits for it
+            else:
+                return
+        waiting = len(self._queue)
+        self._queue.extend(notifications)
+        if waiting == 0:
+            self._news.set()
+        if len(self._queue) >= MAX_QUEUE and not self._paused:
+            self._paused = True
+            self._subscriptions.falls_behind(self)
+
     def _call(self, item: _T) -> None:
         """Call the callback. If it turns out that it must be awaited, all that follow wait for it."""
         assert self._callback is not None
@@ -300,7 +329,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             result = self._callback(item)
         except MISTAKES:  # a mistake of the application must not cost it the connection
             log.exception("a callback failed; subscription %s goes on", self.id)
-        if inspect.isawaitable(result):
+        if result is not None and inspect.isawaitable(result):
             if self.durable is not None:
                 self.durable.queued(self._subscriptions.delivering)
                 self.durable.taken()
@@ -393,7 +422,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """End the subscription, with an error if the client failed."""
         if self._ended:
             return
-        self._ended = True
+        self._ended = self._interrupted = True
         if self.jobs is not None:
             self.jobs.end()
         self._end_causes()

@@ -136,6 +136,7 @@ class Subscriptions:
             after=after,
             duplicates=subscription.duplicates,
             past=past,
+            many=subscription.notify_many if subscription.takes_many else None,
         )
 
     def end(self, subscription: Subscription[Any]) -> None:

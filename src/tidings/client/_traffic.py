@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidings.wire import (
+    MSGPACK,
     SERIALISERS,
     UNREADABLE,
     Deliver,
     Frame,
+    Parser,
     Part,
     Publish,
     Reject,
@@ -28,6 +30,8 @@ from tidings.wire import (
     data_parts,
     decode_words,
     part,
+    part_size,
+    takes_deliveries,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ LONGEST_OVERLAP = 2.0
 """Seconds after which a connection that was left is closed, if its broker has not ended it."""
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
+MOST_SINGLE = 64
+"""Frames that are read one by one at most before it is tried again whether many can be taken together."""
 _DATA = int(Part.DATA)  # members of an enum compare slowly
 
 
@@ -72,6 +78,16 @@ class Traffic:
         """Why nothing will be sent any more."""
         self.receive: Callable[[Frame], None] = lambda frame: None
         """Called with each frame that has come."""
+        self._taker: tuple[Callable[[Frame], None], Callable[[bytes, int], tuple[int, int]]] | None = None
+
+    def hand_to(self, receive: Callable[[Frame], None], take: Callable[[bytes, int], tuple[int, int]]) -> None:
+        """Call `receive` with each frame that has come, or `take` with bytes in which many may be.
+
+        `take` says how far it came, and how many frames these were. It is called while nothing else is put in the place
+        of `receive`.
+        """
+        self.receive = receive
+        self._taker = receive, take
 
     # --- sessions and connections ---------------------------------------------------------------------
 
@@ -223,6 +239,10 @@ class Traffic:
         """Let `handed_over` look at its connection again."""
         self._acked.set()
 
+    def takes(self, data: bytes, limit: int) -> bool:
+        """Whether these bytes, which begin with a part, are for `read`."""
+        return self._taker is not None and self._serialiser is MSGPACK and takes_deliveries(data, limit)
+
     # --- what comes -----------------------------------------------------------------------------------
 
     def pause(self) -> None:
@@ -254,6 +274,33 @@ class Traffic:
             return
         if connection is not self.connection or session is None:
             return
+        self._arrived(connection, session, self._handle(connection, session, parts))
+
+    def read(self, connection: Connection, data: bytes, parser: Parser) -> None:
+        """Handle the parts in these bytes, of which some may be taken together."""
+        session = self._session
+        if connection is not self.connection or session is None:
+            return
+        at = arrived = each = 0
+        while at < len(data):
+            if self._taker is not None and self.receive is self._taker[0]:
+                at, taken = self._taker[1](data, at)
+                arrived += taken
+                each = 0 if taken else 2 * each  # where nothing is taken it is not tried each time
+                if at >= len(data):
+                    break
+            else:
+                each = MOST_SINGLE
+            upto = at
+            each = min(max(each, 1), MOST_SINGLE)
+            for _ in range(each):
+                upto = min(len(data), upto + part_size(data, upto))
+            parts, at = parser.feed(data[at:upto]), upto
+            arrived += self._handle(connection, session, parts)
+        self._arrived(connection, session, arrived)
+
+    def _handle(self, connection: Connection, session: Session, parts: list[tuple[int, bytes]]) -> int:
+        """Handle parts; return how many frames were among them."""
         read, receive = self._serialiser.read, self.receive
         arrived = 0
         for kind, payload in parts:
@@ -276,6 +323,9 @@ class Traffic:
             elif kind == Part.BYE:
                 self._session = None
                 connection.close()
+        return arrived
+
+    def _arrived(self, connection: Connection, session: Session, arrived: int) -> None:
         if arrived:
             self.frames += arrived
             if session.arrived(arrived):

@@ -35,6 +35,8 @@ OFFLINE_SOON = 5.0
 """Seconds without a broker after which the log says so."""
 OFFLINE_AGAIN = 60.0
 """Seconds after which it says so again."""
+LATE_HELLO = 60.0
+"""Seconds for which a broker that has not answered a hello may still come to read it."""
 LAST_RETRY = 5.0
 """The most seconds between two rounds of attempts."""
 
@@ -83,6 +85,8 @@ class Uplink:
         """Whether what the old broker sends is taken, too, when the client has entered the next one."""
         self._hurry = asyncio.Event()
         """Set when the application wants a connection now."""
+        self._unanswered: float | None = None
+        """When a hello was given up that a broker may still read."""
         self._parted: float | None = None
         """Since when there is no broker, if there was one."""
         self._here = asyncio.Event()
@@ -241,6 +245,8 @@ class Uplink:
             await connection.dial(self.tls, self.hello())
         finally:
             if connection is not self.traffic.connection:
+                if connection.greeted and connection.farewell is None:
+                    self._unanswered = connection.loop.time()
                 connection.give_up()
 
     def welcomed(self, connection: Connection, welcome: Welcome) -> None:
@@ -292,9 +298,10 @@ class Uplink:
                 if self._parted is None:
                     silent = connection.vigil is not None and connection.vigil.gave_up
                     self._parted = connection.last_heard if silent else lost
-                self._disconnected(connection)
-                if connection.farewell is not None and not connection.farewell.retry and not self._is_own(connection):
-                    self._fail(_end_of(connection.farewell))
+                end = self._end_by(connection)
+                self._disconnected(connection, ends=end is not None)
+                if end is not None:
+                    self._fail(end)
                     return
             traffic.look()
             wait = await self._back_off(wait)
@@ -306,12 +313,23 @@ class Uplink:
                 return
             self._reconnected(asyncio.get_running_loop().time() - lost)
 
-    def _is_own(self, connection: Connection) -> bool:
-        """Whether the broker may have given this client away because it has said hello to another one itself."""
+    def _end_by(self, connection: Connection) -> ConnectionFailed | None:
+        """Why the loss of a connection is the end of this client; None: it connects again."""
         farewell = connection.farewell
-        return connection is self.crossing.greeted and farewell is not None and farewell.code == TAKEN_OVER
+        if farewell is None or farewell.retry:
+            return None
+        return None if farewell.code == TAKEN_OVER and self._is_own(connection) else _end_of(farewell)
 
-    def _disconnected(self, connection: Connection) -> None:
+    def _is_own(self, connection: Connection) -> bool:
+        """Whether the broker may have given this client away because it has said hello to another one itself.
+
+        A hello that was given up may be read late, and counts once: if another process has the name, that one answers.
+        """
+        since, self._unanswered = self._unanswered, None
+        late = since is not None and connection.loop.time() < since + LATE_HELLO
+        return late or connection is self.crossing.greeted
+
+    def _disconnected(self, connection: Connection, *, ends: bool) -> None:
         """A connection is lost: tell the log and the application."""
         if self._moving:
             self._moving = False
@@ -319,14 +337,16 @@ class Uplink:
             return
         farewell = connection.farewell
         why = "the connection was lost" if farewell is None else farewell.reason
-        after = "it connects again" if farewell is None or farewell.retry else "it does not connect again"
-        error = ConnectionFailed(f"the client '{self.name}' has lost broker '{self.broker}': {why}; {after}")
+        after = "it will not reconnect" if ends else "reconnecting"
+        error = ConnectionFailed(f"the client '{self.name}' lost broker '{self.broker}': {why}; {after}")
         log.warning("%s", error)
         self.on_lost()
         self._tell("on_disconnect", self._on_disconnect, error)
 
     def _reconnected(self, seconds: float) -> None:
-        log.warning("the client '%s' is connected to broker '%s' after %.1f seconds", self.name, self.broker, seconds)
+        log.warning(
+            "the client '%s' is connected again, to broker '%s', after %.1f seconds", self.name, self.broker, seconds
+        )
         self._tell("on_reconnect", self._on_reconnect, self.broker)
 
     def _tell(self, name: str, callback: Callable[[_T], object] | None, what: _T) -> None:
@@ -360,7 +380,7 @@ class Uplink:
             if now >= report:
                 report = now + OFFLINE_AGAIN
                 why = "; ".join(map(str, problems))
-                text = "the client '%s' has had no broker for %.0f seconds, and its calls wait: %s"
+                text = "the client '%s' has been without a broker for %.0f seconds, and its calls wait: %s"
                 log.warning(text, self.name, now - began, why)
             wait = await self._back_off(wait)
 
@@ -399,6 +419,8 @@ def _all_of(problems: Mapping[Address, ConnectionFailed], waited: float) -> Conn
         denied.retry, denied.code = any(error.retry for error in denials), denials[0].code
         return denied
     after = f" for {waited:g} seconds" if waited else ""
+    if all("; " in str(error) for error in problems.values()):
+        return ConnectionFailed(f"{_told(problems)}{after}")  # each says what to do
     return ConnectionFailed(f"{_told(problems)}{after}. Is the server running? `tidings serve` starts one here.")
 
 

@@ -29,7 +29,7 @@ from tidings.wire import (
     read_from_worker,
 )
 
-from ._dead_letters import Undertaker
+from ._dead_letters import Undertaker, check_letters
 from ._feature import Groups
 from ._handled import HandledFacts
 from ._limits import (
@@ -119,6 +119,8 @@ class Acknowledged(Sharing[WorkQueue, Workers, Enlist]):
             sees = self.sees(link.principal)
             check_work(said.work, said.max_in_flight, sees)
             name = self.name_of(link, said.group)
+            if said.work.max_deliveries and link.guard is not None:
+                check_letters(link.guard, name, said.work.max_deliveries)
             self.members.enlist(link, said, name, Terms(str(filter), sees, said.work))
         except TidingsError as error:
             self.refuse(link, said.id, error)
@@ -271,7 +273,7 @@ def check_work(work: Work, max_in_flight: int, sees: tuple[str, ...] = ()) -> No
     """Raise `TidingsError` for what a group cannot work with."""
     if not MIN_ACK_WITHIN <= work.ack_within <= MAX_ACK_WITHIN:
         raise TidingsError(
-            f"ack_within={work.ack_within / 1_000_000:g}: give 0.01 to 86,400 seconds in which a member acknowledges"
+            f"within={work.ack_within / 1_000_000:g}: give 0.01 to 86,400 seconds in which a member acknowledges"
         )
     if not 0 <= work.max_deliveries <= MOST_DELIVERIES:
         raise TidingsError(
@@ -282,8 +284,9 @@ def check_work(work: Work, max_in_flight: int, sees: tuple[str, ...] = ()) -> No
         raise TidingsError(
             f"max_in_flight={max_in_flight}: give 1 to {MOST_IN_FLIGHT:,} jobs that a member holds at once"
         )
-    if scope := next((one for one in sees if one != ROOT_SCOPE), ""):
+    if work.max_deliveries and (scope := next((one for one in sees if one != ROOT_SCOPE), "")):
         raise TidingsError(
-            f"this client is a member of the scope '{scope}', and acknowledged groups are for clients that are in no "
-            "scope; join without `ack`, or use a durable subscription"
+            f"max_deliveries={work.max_deliveries}: this client is a member of the scope '{scope}', and a dead letter "
+            "would show outside of it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None), "
+            "and look at `deliveries` of a job to find one that never succeeds"
         )

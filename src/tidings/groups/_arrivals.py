@@ -29,7 +29,7 @@ import enum
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
 
-from tidings.broker.forwarding import DETOUR, ONE_OF_SEVERAL
+from tidings.broker.forwarding import DETOUR
 from tidings.model import EventKey, Position
 from tidings.wire import AnyMessage, Deliver, Envelope, Gap, JobKey, Marks, Refused, Settled
 
@@ -85,8 +85,8 @@ class Arrivals:
         """The origins that were asked for what follows a position."""
         self._ignored: dict[str, Position] = {}
         """While it begins with what is published from now on: what came before it has settled."""
-        self._recent: OrderedDict[tuple[str, int, int], None] = OrderedDict()
-        """What was handled lately, by publisher, its number, and form."""
+        self._recent: OrderedDict[tuple[str, int], None] = OrderedDict()
+        """What was handled lately, by publisher and its number."""
         self.lost = 0
         """How often something was lost."""
 
@@ -112,9 +112,7 @@ class Arrivals:
         assert terms is not None
         if self.is_open and self._stands() and not self.is_stale and not self.misses_something():
             return
-        clients = sorted({member.client for _, member in self._roster.places()})
-        principal = next((one for one in clients if self._host.sees(one) == terms.sees), None)
-        if principal is None:
+        if (principal := self._eligible()) is None:
             return
         after = self._facts.resume()
         self._reached, self._asked, self._ignored = dict(after), after.keys(), {}
@@ -127,9 +125,8 @@ class Arrivals:
             self.subscribe()
 
     def look_again(self) -> None:
-        """There is another version of the scope graph: stand for nobody who sees something else by it."""
-        terms = self._roster.terms
-        if self.is_open and terms is not None and self._host.sees(self._intake.principal) != terms.sees:
+        """There is another version of the scope graph, or another member: stand for who sees most."""
+        if self.is_open and len(self._roster) and not self._stands():
             self.close()
 
     def suspend(self) -> None:
@@ -151,8 +148,22 @@ class Arrivals:
         self._reached.clear()
 
     def _stands(self) -> bool:
-        """Whether the subscription stands for somebody who is there."""
-        return any(member.client == self._intake.principal for _, member in self._roster.places())
+        """Whether the subscription stands for somebody who is there, and sees as much as any other member."""
+        seeing = self._seeing()
+        return self._intake.principal in seeing and seeing[self._intake.principal] == min(seeing.values())
+
+    def _eligible(self) -> str | None:
+        """The member that sees what the group is to see by the most versions: no other is owed what it does not see."""
+        seeing = self._seeing()
+        return min(seeing, key=lambda one: (seeing[one], one), default=None)
+
+    def _seeing(self) -> dict[str, int]:
+        """The members that see what the group is to see, each with the oldest version since which it does."""
+        terms = self._roster.terms
+        assert terms is not None
+        clients = {member.client for _, member in self._roster.places()}
+        since = {client: self._host.sees_since(client, terms.sees) for client in clients}
+        return {client: version for client, version in since.items() if version is not None}
 
     def misses_something(self) -> bool:
         """Whether there is a hole that the subscription has passed, and that is no job which is here or held."""
@@ -179,7 +190,7 @@ class Arrivals:
         elif isinstance(message, Marks):
             self._mark(message.marks)
         elif isinstance(message, Gap):
-            self._missed(message)
+            self.lose(message)
         elif isinstance(message, Refused):
             members = tuple(member for _, member in self._roster.places())
             for broker in list(self._roster.present):
@@ -225,7 +236,7 @@ class Arrivals:
             self._reached[origin] = max(mark, reached or mark)
         self._telling.soon()
 
-    def _missed(self, gap: Gap) -> None:
+    def lose(self, gap: Gap) -> None:
         """The group itself has lost something."""
         self._facts.lose(gap)
         self.lost += 1
@@ -241,14 +252,16 @@ class Arrivals:
         if self.state is Supply.BEGINNING:
             self._ignored[identity.origin] = position
             return
+        assert self._roster.terms is not None
+        if self._host.saw(envelope, self._intake.principal) != self._roster.terms.sees:
+            return  # whom the subscription stands for saw more or less then than the group is to see
         key = JobKey(identity.origin, identity.epoch, identity.seq, route.version)
         known = self._jobs.get(key)
         if len(self._jobs) >= MAX_JOBS and known is None:
             self.state = Supply.STALE
             return
-        several = ONE_OF_SEVERAL in route.tags and self._reached.get(identity.origin) == position
         self._note(identity.origin, position, DETOUR in route.tags)
-        repeated = (key.event in self._facts and known is None and not several) or _form(envelope) in self._recent
+        repeated = (key.event in self._facts and known is None) or _hand_over(envelope) in self._recent
         if repeated or is_dead_letter_of(self._key, envelope.notification):
             self._facts.note(key.event)
         else:
@@ -256,7 +269,7 @@ class Arrivals:
 
     def handled(self, envelope: Envelope) -> None:
         """This is handled: if its publisher hands it over to another broker, it comes again under another number."""
-        self._recent[_form(envelope)] = None
+        self._recent[_hand_over(envelope)] = None
         if len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)
 
@@ -279,6 +292,5 @@ class Arrivals:
         self._reached[origin] = position
 
 
-def _form(envelope: Envelope) -> tuple[str, int, int]:
-    identity = envelope.identity
-    return identity.publisher, identity.publisher_seq, envelope.routes[0].version
+def _hand_over(envelope: Envelope) -> tuple[str, int]:
+    return envelope.identity.publisher, envelope.identity.publisher_seq

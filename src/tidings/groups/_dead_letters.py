@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from tidings.broker import InnerClient, Timer
-from tidings.model import Filter, Notification
+from tidings.broker import Guard, InnerClient, Timer
+from tidings.model import AccessDenied, Filter, Notification, TidingsError
 from tidings.wire import Advertise, Frame, Publish, PublishAck, Refused, encode_body
 
 from ._jobs import Job
@@ -48,6 +48,21 @@ def is_dead_letter_of(key: str, notification: Notification) -> bool:
     """Whether a group gave this up itself."""
     is_one = notification.get("type") == DEAD_LETTER and "deliveries" in notification
     return is_one and notification.get("group") == str(GroupName.of_key(key))
+
+
+def check_letters(guard: Guard, name: GroupName, max_deliveries: int) -> None:
+    """Raise `AccessDenied` unless a client may publish the dead letters that its group would have published for it."""
+    try:
+        guard.check_advertise(Filter.parse(f"type = '{DEAD_LETTER}' AND group = {_quoted(str(name))}"))
+    except TidingsError:
+        raise AccessDenied(
+            f"max_deliveries={max_deliveries}: '{guard.name}' may not publish the dead letters of group '{name}'; add "
+            f"`type = '{DEAD_LETTER}'` to its `publish`, or give None, as in ack=tidings.Acks(max_deliveries=None)"
+        ) from None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 class Host(Protocol):

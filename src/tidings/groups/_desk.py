@@ -207,6 +207,12 @@ class Desk(Feature):
         found.sort(key=lambda one: (one.owner, one.name))
         return GroupsShown(id, tuple(found[:MAX_LISTED]), max(0, len(found) - MAX_LISTED))
 
+    def deciding(self) -> list[GroupStatus]:
+        """The groups that this broker decides for now: acknowledged ones first, and those that it has for longest."""
+        plain, work = self._plain.points, self._work.points
+        found = [one for key, one in self._all() if plain.is_deciding(key) or work.is_deciding(key)]
+        return sorted(found, key=lambda one: not one.acknowledged)
+
     def _all(self) -> Iterator[tuple[str, GroupStatus]]:
         for key, group in self._plain.groups.items():
             if group.members:

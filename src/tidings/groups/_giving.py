@@ -6,11 +6,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from tidings.broker import Term, Timer
-from tidings.wire import Work
+from tidings.wire import Gap, Work
 
 from ._dead_letters import dead_letter
 from ._jobs import Holder, Job, Jobs, JobState
 from ._limits import BACK_WITHIN, MAX_KEYS_BY
+from ._messages import Member
 from ._roster import Place, Roster
 from ._telling import Telling
 from ._work_host import Host
@@ -29,16 +30,20 @@ class Giving:
         telling: Telling,
         *,
         missing: Callable[[], None],
+        lost: Callable[[Gap], None],
         handled: Callable[[Job], None],
         changed: Callable[[], None],
     ) -> None:
-        """`missing`: a job has to be asked for; `handled`: one is handled; `changed`: another may be given now."""
+        """`missing`: a job has to be asked for; `lost`: the group has lost something; `handled`: a job is handled;
+        `changed`: another job may be given now.
+        """
         self._host = host
         self._key = key
         self._roster = roster
         self._jobs = jobs
         self._telling = telling
         self._missing = missing
+        self._lost = lost
         self._handled = handled
         self._changed = changed
         self._last: OrderedDict[object, tuple[str, str]] = OrderedDict()
@@ -64,22 +69,41 @@ class Giving:
     def give(self, term: Term) -> None:
         """Give members what waits."""
         while (job := self._jobs.next()) is not None:
-            if (place := self._whose_turn(job)) is None:
+            if (place := self._whose_turn(job)) is not None:
+                self._give(job, place, term)
+            elif len(self._roster) and not any(self._saw(job, member) for _, member in self._roster.places()):
+                self._pass_over(job)
+            else:
                 break
-            self._give(job, place, term)
 
     def _whose_turn(self, job: Job) -> Place | None:
         turn = self._roster.turn
-        if job.line is not None and (member := self._last.get(job.line)) is not None:
+        if job.line is not None and (last := self._last.get(job.line)) is not None:
             for place in turn:
-                if (place.member.client, place.member.id) == member and self._has_room(place):
+                member = place.member
+                if (member.client, member.id) == last and self._has_room(place) and self._saw(job, member):
                     return place
         for _ in range(len(turn)):
             place = turn[0]
             turn.rotate(-1)
-            if self._has_room(place):
+            if self._has_room(place) and self._saw(job, place.member):
                 return place
         return None
+
+    def _saw(self, job: Job, member: Member) -> bool:
+        """Whether a member saw what the group is to see, when a job was published."""
+        assert job.envelope is not None
+        assert self._roster.terms is not None
+        return self._host.saw(job.envelope, member.client) == self._roster.terms.sees
+
+    def _pass_over(self, job: Job) -> None:
+        """No member that is there may have this. If nobody knows who may, the members are told that it is lost."""
+        assert job.envelope is not None
+        self._jobs.finish(job)
+        if self._host.judges(job.envelope):
+            self._telling.handled(job.key.event)
+        else:
+            self._lost(Gap(*job.key.event, job.key.seq))
 
     def _has_room(self, place: Place) -> bool:
         return self._jobs.held_by((place.member.client, place.member.id)) < place.member.most
@@ -89,7 +113,8 @@ class Giving:
         broker, member = place
         job.deliveries += 1
         self.redelivered += job.deliveries > 1
-        self._jobs.hold(job, Holder(broker, member.client, member.id), self.deadline())
+        key = job.key._replace(version=job.envelope.routes[0].version)
+        self._jobs.hold(job, key, Holder(broker, member.client, member.id), self.deadline())
         if job.line is not None:
             self._last[job.line] = (member.client, member.id)
             self._last.move_to_end(job.line)
@@ -101,15 +126,12 @@ class Giving:
 
     def release(self, job: Job, until: int = 0) -> None:
         """A job is to be given to a member again, unless that has been done too often."""
-        if job.is_last:
+        if job.is_last or job.key.event in self._telling.facts:  # dropped, lost, or others have done it meanwhile
             self._jobs.finish(job)
             return
         most = self._work.max_deliveries
         if most and job.deliveries >= most and job.envelope is not None:
             self._bury(job)
-            return
-        if job.envelope is None and job.key.event in self._telling.facts:
-            self._jobs.finish(job)  # it is lost, and the members were told
             return
         self._jobs.release(job, until)
         if job.state is JobState.EXPECTED:

@@ -2,8 +2,9 @@
 
 Theory of operation
 -------------------
-A job is one notification of the group, from when it comes until it is handled. `WAYS` says which states it goes
-through, and what leads from one to another.
+A job is one event of the group, from when it comes until it is handled. `WAYS` says which states it goes through, and
+what leads from one to another; a way that is not there is an error of the program. Where mappings make several forms
+of an event, it is one job all the same: the group handles it in one of them.
 
 Of jobs with the same value of the attribute that keeps them in order, the first one must be handled before the next is
 given to anybody. They stand in one *line*; others stand in no line.
@@ -17,7 +18,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tidings.model import EventKey
 from tidings.wire import Envelope, JobKey
+
+SPARE = 64
+"""How many instants are kept at least, though nothing is to happen then any more."""
 
 
 class Holder(NamedTuple):
@@ -59,12 +64,12 @@ class Way(NamedTuple):
 _EXPECTED, _WAITING, _HELD, _DELAYED, _DEAD = JobState
 
 WAYS = (
-    Way(None, "it comes", _WAITING),
-    Way(None, "a member claims it, or an earlier point has given it to one", _EXPECTED),
+    Way(None, "it is about to come; a member claims it; an earlier point has given it to one", _EXPECTED),
     Way(_EXPECTED, "it comes", _WAITING),
     Way(_EXPECTED, "a member claims it, or an earlier point has given it to one", _HELD),
     Way(_EXPECTED, "an earlier point knew of a delay", _DELAYED),
     Way(_WAITING, "a member has room, and it is its turn; a member claims it", _HELD),
+    Way(_WAITING, "it has just come, and was given to a member before: it comes before all others", _WAITING),
     Way(_WAITING, "an earlier point knew of a delay", _DELAYED),
     Way(_WAITING, "it was given to members too often", _DEAD),
     Way(_WAITING, "this broker is the point no longer", _EXPECTED),
@@ -82,11 +87,17 @@ WAYS = (
     Way(_DEAD, "a member claims it", _HELD),
     Way(_DEAD, "this broker is the point no longer", _EXPECTED),
     Way(_EXPECTED, "it is handled, as others know; it is lost; the group is reset", None),
-    Way(_WAITING, "it is handled, as others know; the group is reset", None),
+    Way(_WAITING, "it is handled, as others know; the group is reset; this broker is the point no longer", None),
     Way(_HELD, "its member acknowledges it; after a reset, its member does not do it", None),
     Way(_DELAYED, "it is handled, as others know; the group is reset", None),
     Way(_DEAD, "the dead letter is published; it is handled, as others know", None),
 )
+_WAYS = frozenset((way.before, way.after) for way in WAYS)
+
+
+def _become(job: Job, after: JobState | None) -> None:
+    assert (job.state, after) in _WAYS, f"job {job.key} cannot become {after}: it is {job.state}"
+    job.state = after
 
 
 class Job:
@@ -94,10 +105,12 @@ class Job:
 
     __slots__ = ("deadline", "deliveries", "due", "envelope", "holder", "is_last", "key", "line", "state")
 
-    def __init__(self, key: JobKey, envelope: Envelope | None) -> None:
+    def __init__(self, key: JobKey) -> None:
         self.key = key
-        self.envelope = envelope
-        self.state = JobState.EXPECTED if envelope is None else JobState.WAITING
+        """Of the form that its holder has, or that has come."""
+        self.envelope: Envelope | None = None
+        self.state: JobState | None = JobState.EXPECTED
+        """None: it is handled, or forgotten here."""
         self.holder: Holder | None = None
         self.deliveries = 0
         self.deadline = 0
@@ -114,7 +127,7 @@ class Jobs:
 
     def __init__(self, by: str = "") -> None:
         self.by = by
-        self._jobs: dict[JobKey, Job] = {}
+        self._jobs: dict[EventKey, Job] = {}
         self._ready: deque[Job] = deque()
         """Those that may be given to a member; some of them are not WAITING any more."""
         self._lines: dict[object, list[Job]] = {}
@@ -129,8 +142,8 @@ class Jobs:
         return iter(list(self._jobs.values()))
 
     def get(self, key: JobKey) -> Job | None:
-        """One that is not handled."""
-        return self._jobs.get(key)
+        """One that is not handled, in whatever form."""
+        return self._jobs.get(key.event)
 
     def held_by(self, member: tuple[str, str]) -> int:
         """How many jobs a member holds."""
@@ -144,29 +157,30 @@ class Jobs:
 
     def come(self, key: JobKey, envelope: Envelope) -> Job:
         """A notification has come."""
-        job = self._jobs.get(key)
-        if job is None:
-            job = self._jobs[key] = Job(key, envelope)
-        elif job.envelope is not None:
+        job = self.expect(key)
+        if job.envelope is not None:
             return job
         job.envelope = envelope
+        if job.state is not JobState.HELD:
+            job.key = key
         if self.by:
             job.line = envelope.notification.get(self.by)
         if job.line is not None:
             self._lines.setdefault(job.line, []).append(job)
-        if job.state in (JobState.EXPECTED, JobState.WAITING):
-            job.state = JobState.WAITING
+        if job.state is JobState.EXPECTED:
+            _become(job, JobState.WAITING)
             self._get_ready(job)
         return job
 
     def expect(self, key: JobKey) -> Job:
         """Something is known about a job that may not have come."""
-        return self._jobs.setdefault(key, Job(key, None))
+        return self._jobs.setdefault(key.event, Job(key))
 
-    def hold(self, job: Job, holder: Holder, deadline: int) -> None:
-        """A member has it from now on."""
+    def hold(self, job: Job, key: JobKey, holder: Holder, deadline: int) -> None:
+        """A member has it from now on, in the form that the key names."""
         self._let_go(job)
-        job.state, job.holder, job.deadline = JobState.HELD, holder, deadline
+        _become(job, JobState.HELD)
+        job.key, job.holder, job.deadline = key, holder, deadline
         self._held[holder.member] = self.held_by(holder.member) + 1
         self.schedule(job, deadline)
 
@@ -174,22 +188,26 @@ class Jobs:
         """Nobody has it any more; it may be given to a member again, from an instant on if there is one."""
         self._let_go(job)
         if until:
-            job.state = JobState.DELAYED
+            _become(job, JobState.DELAYED)
             self.schedule(job, until)
+            return
+        job.due = 0
+        if job.envelope is None:
+            _become(job, JobState.EXPECTED)
         else:
-            job.state, job.due = (JobState.EXPECTED if job.envelope is None else JobState.WAITING), 0
-            if job.envelope is not None:
-                self._get_ready(job, first=True)
+            _become(job, JobState.WAITING)
+            self._get_ready(job, first=True)
 
     def bury(self, job: Job) -> None:
         """It becomes a dead letter."""
         self._let_go(job)
-        job.state, job.due = JobState.DEAD, 0
+        _become(job, JobState.DEAD)
+        job.due = 0
 
     def finish(self, job: Job) -> None:
         """It is handled."""
         self._let_go(job)
-        del self._jobs[job.key]
+        del self._jobs[job.key.event]
         job.due = 0
         line = self._lines.get(job.line) if job.line is not None else None
         if line is not None and job in line:
@@ -198,7 +216,7 @@ class Jobs:
                 del self._lines[job.line]
             elif line[0].state is JobState.WAITING:
                 self._ready.append(line[0])
-        job.state = JobState.DEAD
+        _become(job, None)
 
     def lose_contents(self) -> None:
         """Nothing comes here any more: keep what others must know of each job, and nothing else."""
@@ -207,9 +225,11 @@ class Jobs:
         for job in self:
             job.envelope, job.line = None, None
             if job.state is JobState.WAITING and not job.deliveries:
-                del self._jobs[job.key]
+                del self._jobs[job.key.event]
+                _become(job, None)
             elif job.state in (JobState.WAITING, JobState.DEAD):
-                job.state, job.due = JobState.EXPECTED, 0
+                _become(job, JobState.EXPECTED)
+                job.due = 0
 
     def _let_go(self, job: Job) -> None:
         if job.holder is not None:
@@ -234,7 +254,7 @@ class Jobs:
         """The next one that may be given to a member."""
         while self._ready:
             job = self._ready[0]
-            if job.state is JobState.WAITING and self._jobs.get(job.key) is job:
+            if job.state is JobState.WAITING:
                 return job
             self._ready.popleft()
         return None
@@ -244,6 +264,9 @@ class Jobs:
         job.due = at
         self._stamp += 1
         heapq.heappush(self._due, (at, self._stamp, job))
+        if len(self._due) > 2 * len(self._jobs) + SPARE:  # most are of jobs that are handled
+            self._due = [one for one in self._due if one[2].due == one[0]]
+            heapq.heapify(self._due)
 
     @property
     def next_due(self) -> int:

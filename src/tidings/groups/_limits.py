@@ -5,7 +5,7 @@ MAX_GROUP_NAME = 256
 MAX_GROUPS = 10_000
 """The most groups with members at one broker."""
 MAX_GROUPS_OF_OWNER = 1_000
-"""The most groups of one identity with members at one broker."""
+"""The most groups of one identity, or of one scope, with members at one broker."""
 MAX_MEMBERS = 10_000
 """The most members of one group at one broker."""
 MAX_WAITING = 10_000
@@ -22,6 +22,8 @@ OVERDUE = 5_000_000
 """Microseconds without a confirmation after which the point asks everybody anew."""
 KEPT = 600_000_000
 """Microseconds for which a broker keeps what was decided for a group that has no members any more, or another point."""
+MAX_IDLE = 10_000
+"""Of how many such groups it keeps that; beyond it, of whoever has most of them, the oldest is forgotten at once."""
 MAX_RECENT = 8_192
 """How many of the latest publications are remembered, to recognise one that its publisher has handed over again."""
 MAX_TERMS = 16
@@ -52,7 +54,10 @@ TELL_MANY = 256
 TELL_CLIENTS_AFTER = 1_000_000
 """Microseconds after which a broker tells its members what is handled."""
 MAX_POSITIONS = 10_000
-"""Of how many acknowledged groups a broker remembers what is handled; beyond it, the oldest without members goes."""
+"""Of how many acknowledged groups a broker remembers what is handled.
+
+Beyond it, one without members goes: of the identity or scope that has most of them, the oldest.
+"""
 KEEP_POSITIONS = 604_800_000_000
 """Microseconds, a week: what is older on disk when a broker starts is forgotten."""
 WRITE_AFTER = 1_000_000

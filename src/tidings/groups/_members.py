@@ -164,10 +164,12 @@ class Members:
                 f"this broker has members of {len(self._groups):,} groups, the maximum, and no room for '{name}'; "
                 "connect to another one"
             )
-        owned = sum(group.name.owner == name.owner for group in self._groups.values())
-        if name.owner and owned >= MAX_GROUPS_OF_OWNER:
+        whose = (name.owner, name.scope)
+        owned = sum((group.name.owner, group.name.scope) == whose for group in self._groups.values())
+        if any(whose) and owned >= MAX_GROUPS_OF_OWNER:
+            owner = f"scope '{name.scope}'" if name.scope else f"'{name.owner}'"
             raise TidingsError(
-                f"'{name}' is one group too many: '{name.owner}' has {owned:,} at this broker, the maximum; leave one"
+                f"'{name}' is one group too many: {owner} has {owned:,} at this broker, the maximum; leave one"
             )
 
     def leave(self, link: Link, id: str) -> None:

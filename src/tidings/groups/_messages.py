@@ -45,7 +45,7 @@ def _how(work: Work | None) -> str:
     if work is None:
         return "no acknowledgements"
     by = f", by='{work.by}'" if work.by else ""
-    return f"ack_within={work.ack_within / 1_000_000:g}, max_deliveries={work.max_deliveries}{by}"
+    return f"within={work.ack_within / 1_000_000:g}, max_deliveries={work.max_deliveries or None}{by}"
 
 
 def _listed(scopes: tuple[str, ...]) -> str:

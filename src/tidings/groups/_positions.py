@@ -7,7 +7,6 @@ knows a little less than was known, so a few jobs may be done twice, and none is
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from tidings.broker import Log, Timer
 from tidings.model import TidingsError
 from tidings.wire import Ranges
 
+from ._fair import FairShare
 from ._handled import HandledFacts
 from ._limits import KEEP_POSITIONS, MAX_POSITIONS, WRITE_AFTER
 
@@ -60,7 +60,8 @@ class Positions:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._handled: OrderedDict[str, HandledFacts] = OrderedDict()
+        self._handled: dict[str, HandledFacts] = {}
+        self._share = FairShare(MAX_POSITIONS)
         self._writing: Timer | None = None
         self.failed = 0
         """How often the disk has refused to write them."""
@@ -81,6 +82,7 @@ class Positions:
                 log.delete(_TABLE, key)
             else:
                 facts = self._handled[key] = HandledFacts()
+                self._share.add(key)
                 facts.join(record.handled, record.lost)
                 facts.take_news()
                 facts.is_written = True
@@ -94,18 +96,19 @@ class Positions:
         facts = self._handled.get(key)
         if facts is None:
             facts = self._handled[key] = HandledFacts()
+            self._share.add(key)
             self._make_room(key)
         if self._writing is None and self._host.log is not None:
             self._writing = self._host.call_later(WRITE_AFTER, self._write)
         return facts
 
     def _make_room(self, key: str) -> None:
-        if len(self._handled) > MAX_POSITIONS:
-            idle = (one for one in self._handled if one != key and not self._host.has(one))
-            if (oldest := next(idle, None)) is not None:
-                del self._handled[oldest]
-                if self._host.log is not None:
-                    self._host.log.delete(_TABLE, oldest)
+        oldest = self._share.excess(lambda one: one == key or self._host.has(one))
+        if oldest is not None:
+            self._share.discard(oldest)
+            del self._handled[oldest]
+            if self._host.log is not None:
+                self._host.log.delete(_TABLE, oldest)
 
     def _write(self) -> None:
         self._writing = None

@@ -39,7 +39,8 @@ from tidings.broker import (
 from tidings.model import ROOT_SCOPE, Filter, Position, TidingsError
 from tidings.wire import CLIENT_COST, AnyMessage, Envelope, Frame, Refused
 
-from ._limits import KEPT, OVERDUE
+from ._fair import FairShare
+from ._limits import KEPT, MAX_GROUPS, MAX_IDLE, OVERDUE
 from ._members import Members, not_taken
 from ._messages import Begun, Present, Refuse, conflict
 from ._names import GroupName, named
@@ -107,6 +108,8 @@ class Sharing(Feature, abc.ABC, Generic[_G, _M, _J]):
         self.groups: dict[str, _G] = {}
         """Those that this broker decides for, or has decided for, by key."""
         self._expiring: dict[str, Timer] = {}
+        """Groups without members, or of another point, until they are forgotten."""
+        self._share = FairShare(MAX_IDLE)
         self._watching = False
         self._soon = False
         self._unready: dict[tuple[Link, str], _J] = {}
@@ -178,8 +181,11 @@ class Sharing(Feature, abc.ABC, Generic[_G, _M, _J]):
         """A client asks to join; nobody is a member of anything before the graph is known here."""
         if self.context.scoping.ready:
             self._join(link, said)
-        else:
+        elif len(self._unready) < MAX_GROUPS:
             self._unready[link, id] = said
+        else:
+            waiting = f"{MAX_GROUPS:,} members wait until this broker knows the scopes, the maximum; join later"
+            self.refuse(link, id, TidingsError(waiting))
 
     @abc.abstractmethod
     def _join(self, link: Link, said: _J) -> None:
@@ -239,13 +245,19 @@ class Sharing(Feature, abc.ABC, Generic[_G, _M, _J]):
     def _keep(self, key: str) -> None:
         if (timer := self._expiring.pop(key, None)) is not None:
             timer.cancel()
+            self._share.discard(key)
 
     def _expire_later(self, key: str) -> None:
         self._keep(key)
         self._expiring[key] = self.context.call_later(KEPT, lambda: self._expired(key))
+        self._share.add(key)
+        if (oldest := self._share.excess(lambda one: one == key)) is not None:
+            self._keep(oldest)
+            self._expired(oldest)
 
     def _expired(self, key: str) -> None:
         self._expiring.pop(key, None)
+        self._share.discard(key)
         if key not in self.points and (group := self.groups.pop(key, None)) is not None:
             group.cease()
             self.points.drop(key)
@@ -340,6 +352,16 @@ class Sharing(Feature, abc.ABC, Generic[_G, _M, _J]):
         scoping = self.context.scoping
         views = (scoping.view(version) for version in scoping.versions)
         return all(view is None or tuple(sorted(view.memberships(principal))) == scopes for view in views)
+
+    def sees_since(self, principal: str, scopes: tuple[str, ...]) -> int | None:
+        """The oldest version by which, and by all later ones, a client is a member of these scopes; None: it is not."""
+        scoping, since = self.context.scoping, None
+        for version in reversed(scoping.versions):
+            view = scoping.view(version)
+            if view is not None and tuple(sorted(view.memberships(principal))) != scopes:
+                break
+            since = version
+        return since
 
     def judges(self, envelope: Envelope) -> bool:
         """Whether the version under which a notification was published is known here."""

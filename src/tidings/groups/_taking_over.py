@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 
-from tidings.wire import JobKey
+from tidings.model import EventKey
 
 from ._handled import HandledFacts
 from ._jobs import Holder, Job, Jobs, JobState
@@ -37,29 +37,30 @@ def settle_jobs(
     `there`: the members that are anywhere. A job of which no deadline is known gets this one.
     """
     claimed = {
-        job: Holder(broker, hand.client, hand.id)
+        key.event: (key, Holder(broker, hand.client, hand.id))
         for broker, known in told.items()
         for hand in known.hands
-        for job in hand.jobs
+        for key in hand.jobs
     }
     tried = _latest(told)
-    for key in {*claimed, *tried}:
+    for key in (*(key for key, _ in claimed.values()), *(last.job for last in tried.values())):
         if key.event not in facts:
             jobs.expect(key)
     for job in jobs:
-        last, holder = tried.get(job.key), claimed.get(job.key)
-        if job.key.event in facts and not holder:
+        event = job.key.event
+        last, claim = tried.get(event), claimed.get(event)
+        if event in facts and claim is None:
             jobs.finish(job)
             continue
         if last is not None:
             job.deliveries = max(job.deliveries, last.deliveries)
-        if holder is not None:
+        if claim is not None:
             due = last.due if last is not None and last.client else deadline
             job.deliveries = max(job.deliveries, 1)
-            jobs.hold(job, holder, max(due, now + 1))
+            jobs.hold(job, *claim, max(due, now + 1))
         elif last is not None and last.client and (last.client, last.id) not in there and last.due > now:
             if job.holder is None:
-                jobs.hold(job, Holder("", last.client, last.id), last.due)
+                jobs.hold(job, last.job, Holder("", last.client, last.id), last.due)
             if job.due > now + BACK_WITHIN:
                 jobs.schedule(job, now + BACK_WITHIN)
         elif last is not None and not last.client and last.due > now:
@@ -68,11 +69,11 @@ def settle_jobs(
             release(job, 0)
 
 
-def _latest(told: Mapping[str, WorkKnown]) -> dict[JobKey, Tried]:
+def _latest(told: Mapping[str, WorkKnown]) -> dict[EventKey, Tried]:
     """What is known of jobs that were given to members, by who knows of the last time."""
-    tried: dict[JobKey, Tried] = {}
+    tried: dict[EventKey, Tried] = {}
     for one in (one for known in told.values() for one in known.tried):
-        before = tried.get(one.job)
+        before = tried.get(one.job.event)
         if before is None or (one.deliveries, one.due) > (before.deliveries, before.due):
-            tried[one.job] = one
+            tried[one.job.event] = one
     return tried

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tidings.broker import InnerClient, Timer
 from tidings.model import Notification
-from tidings.wire import Frame
+from tidings.wire import Envelope, Frame
 
 from ._handled import HandledFacts
 from ._work_messages import WorkSaid
@@ -42,8 +42,16 @@ class Host(Protocol):
         """Open a client inside this broker that stands for a member."""
         ...
 
-    def sees(self, principal: str) -> tuple[str, ...]:
-        """The scopes that a client is a member of."""
+    def sees_since(self, principal: str, scopes: tuple[str, ...]) -> int | None:
+        """The oldest version by which, and by all later ones, a client is a member of these scopes; None: it is not."""
+        ...
+
+    def judges(self, envelope: Envelope) -> bool:
+        """Whether the version under which a notification was published is known here."""
+        ...
+
+    def saw(self, envelope: Envelope, client: str) -> tuple[str, ...]:
+        """The scopes that a client was a plain member of when a notification was published."""
         ...
 
     def handled(self, key: str) -> HandledFacts:

@@ -58,7 +58,9 @@ class WorkQueue:
         self.telling = Telling(host, key, self.roster)
         around = (host, key, self.roster, self.jobs, self.telling)
         self.arrivals = Arrivals(*around, settled=self._settled, come=self._come, heard=self._go_on)
-        self.giving = Giving(*around, missing=self._ask, handled=self._handled, changed=self._go_on)
+        self.giving = Giving(
+            *around, missing=self._ask, lost=self.arrivals.lose, handled=self._handled, changed=self._go_on
+        )
         self.term: Term | None = None
         self.deciding = False
         self.taken = 0
@@ -274,7 +276,7 @@ class WorkQueue:
                 continue
             job.deliveries = max(job.deliveries, 1)
             deadline = job.deadline if job.holder is not None else self.giving.deadline()
-            self.jobs.hold(job, holder, max(deadline, now + 1))
+            self.jobs.hold(job, key, holder, max(deadline, now + 1))
         for job in self.jobs:
             elsewhere = job.holder is not None and job.holder.member == holder.member and job.holder.broker != broker
             if elsewhere and job.key not in claim.jobs:

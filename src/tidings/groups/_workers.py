@@ -90,11 +90,12 @@ class Workers(Members):
     def enlist(self, link: Link, said: Enlist, name: GroupName, terms: Terms) -> None:
         """A client joins, and brings along what it holds and knows; `TidingsError` if it cannot."""
         key = name.key
+        _check_claims(said, name)
         if self._of.get(link, {}).get(said.id, key) != key:
             self.leave(link, said.id)
         before = self._workers.get((link, said.id))
         worker = self._workers[link, said.id] = _Worker(said.max_in_flight)
-        worker.held = dict.fromkeys(said.held[:MOST_IN_FLIGHT])
+        worker.held = dict.fromkeys(said.held)
         if before is not None:  # some of it may be under way to the client
             worker.held.update(before.held)
         try:
@@ -105,7 +106,7 @@ class Workers(Members):
             else:
                 self._workers[link, said.id] = before
             raise
-        if said.handled:
+        if said.handled and _count(self._work.handled(key).told()) <= MAX_HOLES:
             self._work.learn(key, Facts(key, said.handled))
             self._work.say_of_work(key, Facts(key, said.handled))
         self._work.say_of_work(key, Claim(key, link.name, said.id, tuple(worker.held)))
@@ -194,7 +195,7 @@ class Workers(Members):
             seconds = work.ack_within / 1_000_000 if work is not None else 0
             return (
                 f"job {job} of group '{group}' was not acknowledged within {seconds:g} seconds, and goes to another "
-                "member; give `ack_within` more time, or do less at once"
+                "member; give `within` more time, or do less at once"
             )
         if job.event in self._work.handled(key):
             return f"job {job} of group '{group}' has been handled already; acknowledge each job once"
@@ -298,3 +299,24 @@ class Workers(Members):
             known[1].cancel()
         self._began.pop(key, None)
         super()._drop(key, group)
+
+
+def _count(ranges: Ranges) -> int:
+    return sum(len(spans) for epochs in ranges.values() for spans in epochs.values())
+
+
+def _check_claims(said: Enlist, name: GroupName) -> None:
+    """Raise `TidingsError` unless a client may know this much about a group."""
+    if len(said.held) > MOST_IN_FLIGHT or _count(said.handled) > MAX_HOLES:
+        raise TidingsError(
+            f"group '{name}': a member says that it holds {len(said.held):,} jobs and knows {_count(said.handled):,} "
+            f"ranges of handled ones; at most {MOST_IN_FLIGHT:,} and {MAX_HOLES:,} are possible"
+        )
+    for origin, epochs in said.handled.items():
+        for epoch, spans in epochs.items():
+            for first, last in spans:
+                if not (origin and 0 <= epoch <= END and 1 <= first <= last + 1 <= END + 1):
+                    raise TidingsError(
+                        f"group '{name}': {first} to {last} of '{origin[:80]}', epoch {epoch}, cannot be handled; "
+                        "numbers begin at 1, and the first one comes before the last one"
+                    )

@@ -5,7 +5,7 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from tidings.broker import Context, Link
@@ -57,8 +57,13 @@ class Controlling:
         self._placing = placing
         self._homes = homes
         self._patience = Patience()
+        self.in_use: Callable[[str], Iterable[Mapping[str, Position]]] = lambda client: ()
+        """How far a client has come in each durable subscription that it uses, as it has said itself."""
         self.left_behind: Callable[[Whose, Copy], None] = lambda whose, home: homes.drop(home)
         """Takes the home copy of a client that is elsewhere now."""
+        self.lends: Callable[[Whose, Copy, Collection[str], Callable[[], None]], None] | None = None
+        """Takes the home copy of a client that is where it has no copy, the brokers with copies that listen, and what
+        lets go of these; None: nobody is asked for what they have."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -107,7 +112,7 @@ class Controlling:
         self._placing.look(client)
         if self._options.scheme is Scheme.PROACTIVE and not self._placing.is_worth_it(client):
             return
-        known = {**self._brought(link), **client.acknowledged}
+        known = self._consumed(client)
         home = self._homes.open(link, client.whose)
         if home is None:
             return
@@ -125,13 +130,16 @@ class Controlling:
         client.waking = None
         self._placing.activate(client)
 
-    def _brought(self, link: Link) -> dict[str, Position]:
-        """The positions with which a client has come: it may have gone again before it acknowledged anything."""
-        brought: dict[str, Position] = {}
-        for registration in self._context.subscribed(link):
-            for origin, position in (registration.after or {}).items():
-                brought[origin] = min(position, brought.get(origin, position))
-        return brought
+    def _consumed(self, client: Controlled) -> dict[str, Position]:
+        """By origin, how far the client has come at least in each of its subscriptions.
+
+        With a durable one its next process goes on from what it has kept, and with others from what has reached it. A
+        client may have gone again before it acknowledged anything: then it is where it was when it came.
+        """
+        assert client.link is not None
+        brought = [registration.after or {} for registration in self._context.subscribed(client.link)]
+        consumed = {**_least(brought), **client.acknowledged}
+        return _least([consumed, *self.in_use(client.whose.name)])
 
     def returned(self, link: Link) -> None:
         """A client that was away is back, and its session goes on."""
@@ -171,13 +179,19 @@ class Controlling:
         client = self._clients.get(whose.name)
         if client is None or client.whose.owner != whose.owner or client.whose.epoch >= whose.epoch:
             return None
-        assert of_client(client.state, Noticed.MOVES) is not None
-        copies = self._placing.leave(client, broker, wishes)
+        if of_client(client.state, Noticed.MOVES) is None:
+            return None
+        found_one = broker in client.told
+        left = self._placing.leave(client, broker, wishes)
         home, client.home = client.home, None
         self._forget(client)
-        if home is not None:
-            self.left_behind(whose, home)
-        return copies
+        if home is not None and self.lends is not None and not found_one:
+            self.lends(whose, home, left.listening, left.let_go)
+        else:
+            left.let_go()
+            if home is not None:
+                self.left_behind(whose, home)
+        return left.copies
 
     def _timed_out(self, client: Controlled) -> None:
         if self._clients.get(client.whose.name) is client:
@@ -208,3 +222,11 @@ class Controlling:
         if client.warming is not None:
             client.warming.cancel()
             client.warming = None
+
+
+def _least(several: Iterable[Mapping[str, Position]]) -> dict[str, Position]:
+    least: dict[str, Position] = {}
+    for positions in several:
+        for origin, position in positions.items():
+            least[origin] = min(position, least.get(origin, position))
+    return least

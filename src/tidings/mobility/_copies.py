@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from tidings.model import Duplicates, Matches, Position
-from tidings.wire import unpacker
+from tidings.wire import Envelope, unpacker
 
 MAX_STANDING = 1_000
 """The most copies in one `Standing` or `Announced`."""
@@ -102,7 +102,35 @@ class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
     copies: tuple[tuple[Whose, int, bool], ...]
 
 
-Said: TypeAlias = Propagate | Activate | Warm | Missing | Deactivate | Delete | Standing | Announced
+class Sought(msgspec.Struct, frozen=True, array_like=True):
+    """A subscription of a client, and what it is owed."""
+
+    wanted: Wanted
+    owed: dict[str, Position]
+    """By origin, the position behind which."""
+
+
+class Seek(msgspec.Struct, frozen=True, array_like=True, tag="seek"):
+    """The client has come to `asker`, which has no copy: give what it is owed to that broker."""
+
+    whose: Whose
+    asker: str
+    number: int
+    """The answer repeats it."""
+    sought: tuple[Sought, ...]
+
+
+class Lent(msgspec.Struct, frozen=True, array_like=True, tag="lent"):
+    """All that some origins owe, in the order in which it came."""
+
+    number: int
+    held: tuple[tuple[Envelope, tuple[str, ...]], ...]
+    """Each with the subscriptions that want it."""
+    paid: dict[str, tuple[str, ...]]
+    """By subscription, these origins."""
+
+
+Said: TypeAlias = Propagate | Activate | Warm | Missing | Deactivate | Delete | Standing | Announced | Seek | Lent
 
 
 class Saying(msgspec.Struct, frozen=True, array_like=True):

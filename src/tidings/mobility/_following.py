@@ -32,7 +32,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidings.broker import DurableRecord, Durables, Feature, Link, WaveKind
-from tidings.model import TidingsError
+from tidings.model import Position, TidingsError
 from tidings.wire import pack
 
 from ._whereabouts import (
@@ -112,6 +112,10 @@ class Following(Feature):
         durables.kept = self.kept
         durables.forgotten = self.forgotten
         durables.pass_on = self.pass_on
+
+    def in_use(self, client: str) -> list[Mapping[str, Position]]:
+        """How far a client that is attached here has come in each durable subscription that it uses."""
+        return self._durables.in_use(client) if self._durables is not None else []
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
         """What is kept is asked for, and where it is kept is told."""

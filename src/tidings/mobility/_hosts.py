@@ -335,17 +335,22 @@ class Hosts(Feature):
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
                 said.held.append(objection)
-            elif (hosted := self._hosted.get(claim.name)) is not None:
-                self._cede(hosted, claim, said)
-            if objection is None and claim.epoch and self.watcher is not None:
-                copies = self.watcher.claimed(claim)
-                if copies is not None:
-                    said.copies[claim.name] = copies
+            else:
+                self._let_go(claim, said)
             one_less()
 
         for claim in foreign:
             self._judging.judge(claim, lambda objection, claim=claim: judged(claim, objection))  # type: ignore[misc]
         one_less()
+
+    def _let_go(self, claim: Claim, said: _Said) -> None:
+        """Another broker hosts a client, or is about to: what there is here of it goes there."""
+        if claim.epoch and self.watcher is not None:  # before an edge is learned: a copy would be sent along it
+            copies = self.watcher.claimed(claim)
+            if copies is not None:
+                said.copies[claim.name] = copies
+        if (hosted := self._hosted.get(claim.name)) is not None:
+            self._cede(hosted, claim, said)
 
     def _cede(self, hosted: Hosted, claim: Claim, said: _Said) -> None:
         """Let a client go to the broker that claims it."""

@@ -6,6 +6,7 @@ See `_protocol` for the theory of operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from tidings.broker import Context, Link
 from tidings.wire import pack
@@ -49,6 +50,17 @@ REPLY_TIME = 1_000_000
 """Microseconds for which the old broker of a client may take to say which copies it leaves."""
 MAX_MOVED = 100_000
 """The most clients of which a broker remembers that they have moved."""
+
+
+class Left(NamedTuple):
+    """What becomes of the copies of a client that another broker hosts now."""
+
+    copies: Copies | None
+    """Those that its new host wants: which of them are up to date."""
+    listening: tuple[str, ...]
+    """The brokers whose copies listen."""
+    let_go: Callable[[], None]
+    """Puts these to rest, and deletes the others."""
 
 
 class Placing:
@@ -136,21 +148,26 @@ class Placing:
         if self._options.warms(client.whose.name):
             self.tell_soon(client)
 
-    def delete(self, client: Controlled, *, but: str = "", ended: bool = False) -> None:
-        """Delete the copies of a client, but for what a broker has that hosts it now."""
-        for broker in sorted(client.told - {but}):
+    def delete(self, client: Controlled, *, ended: bool = False) -> None:
+        """Delete all copies of a client."""
+        for broker in sorted(client.told):
             self._send(broker, Delete(client.whose, ended=ended))
 
-    def leave(self, client: Controlled, host: str, wishes: Wishes) -> Copies | None:
-        """Leave the copies that its new host wants, and delete the others; which of those are up to date."""
+    def leave(self, client: Controlled, host: str, wishes: Wishes) -> Left:
+        """Leave the copies that its new host wants; the others are to be deleted."""
         left = client.told.intersection(wishes.neighbours) if not client.located else set()
         copies = Copies(tuple(sorted(left & client.current)), client.version, client.digest) if left else None
-        client.told -= left
-        self.delete(client, but=host)
+        unwanted = sorted(client.told - left - {host})
         listen = client.listened_for or self._options.warms(client.whose.name)
-        for one in sorted(left - {host, *wishes.warm}) if listen else ():
-            self._send(one, Deactivate(client.whose))
-        return copies
+        resting = sorted(left - {host, *wishes.warm}) if listen else []
+
+        def let_go() -> None:
+            for one in unwanted:
+                self._send(one, Delete(client.whose))
+            for one in resting:
+                self._send(one, Deactivate(client.whose))
+
+        return Left(copies, tuple(sorted(client.told - {host})) if client.listened_for else (), let_go)
 
     # --- where they are -------------------------------------------------------------------------------
 

@@ -16,12 +16,14 @@ import msgspec
 
 from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Registration, Tree
 from tidings.model import EventKey
+from tidings.wire import Advertise, Subscribe
 
 from ._admission import Admitted
 from ._claims import Claim, Copies
 from ._controlled import Controlled
 from ._controlling import Controlling
-from ._copies import Announced, Missing, Standing, Whose, read_saying
+from ._copies import Announced, Lent, Missing, Seek, Standing, Whose, read_saying
+from ._fallback import Fallback
 from ._handing_over import Found, HandingOver
 from ._handoffs import seen
 from ._homes import Homes
@@ -79,6 +81,10 @@ class Roaming(Feature):
         if options.scheme is Scheme.REACTIVE:
             self.transfers = Transfers(self, self.homes, self.handing, merge_dedup=options.merge_dedup)
             self.controlling.left_behind = self.transfers.left_behind
+        self.fallback: Fallback | None = None
+        if options.scheme is Scheme.PROACTIVE:
+            self.fallback = Fallback(self, self.keeping.buffer, self.keeping.copies, self.homes.drop)
+            self.controlling.lends = self.fallback.left_behind
         self._woven = False
         self._looking = False
         self._moves: dict[str, Moved] = {}
@@ -103,9 +109,15 @@ class Roaming(Feature):
         """How many copies could not be taken or opened."""
         return self.homes.refused + self.keeping.refused
 
+    @property
+    def fetched(self) -> int:
+        """How many notifications clients here got from brokers that had listened for them elsewhere."""
+        several = self.transfers, self.fallback
+        return sum(one.fetched for one in several if one is not None)
+
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
-        self.context.stand_in(self.handing.stand_in)
+        self.context.stand_in(self._stand_in)
         self.placing.started = self.context.now()
         self.keeping.start()
         self._weave()
@@ -148,10 +160,17 @@ class Roaming(Feature):
         self.handing.gone(link)
         if self.transfers is not None:
             self.transfers.gone(link)
+        if self.fallback is not None:
+            self.fallback.gone(link)
         self._moves.pop(link.name, None)
         self._found.pop(link.name, None)
         proceed(link)
         self.controlling.detached(link)
+
+    def _stand_in(self, link: Link, message: Subscribe | Advertise) -> Registration | None:
+        if self.fallback is not None:
+            self.fallback.announces(link)
+        return self.handing.stand_in(link, message)
 
     def _on_subscribe(self, proceed: Callable[..., None], registration: Registration) -> None:
         proceed(registration)
@@ -197,6 +216,8 @@ class Roaming(Feature):
     def scheme_of(self, link: Link) -> str:
         """How a client here has got what it had missed."""
         scheme = self._scheme if link in self.handing.served else Scheme.ORIGINS
+        if self.fallback is not None and link in self.fallback.served:
+            scheme = Scheme.REACTIVE
         return str(scheme.value)
 
     # --- what hosts say -------------------------------------------------------------------------------
@@ -207,6 +228,10 @@ class Roaming(Feature):
         home = self.controlling.arrived(link, admitted.epoch, elsewhere=elsewhere)
         if self.transfers is not None:
             home = home or self.transfers.take_back(link.name)
+        if self.fallback is not None:
+            home = home or self.fallback.take_back(link.name)
+            if elsewhere and link.name not in self.keeping.copies:
+                self.fallback.arrived(link, Whose(link.name, link.owner, admitted.epoch), admitted.last)
         fetches = elsewhere and self.transfers is not None
         copy = self.keeping.arrived(link, admitted.epoch)
         if home is not None:
@@ -271,6 +296,12 @@ class Roaming(Feature):
             self.keeping.standing(source, said)
         elif isinstance(said, Announced):
             self.placing.announced(source, said)
+        elif isinstance(said, Seek):
+            if self.fallback is not None:
+                self.fallback.asked(source, said)
+        elif isinstance(said, Lent):
+            if self.fallback is not None:
+                self.fallback.heard(said)
         else:
             self.controlling.moved(said.whose, source)
             self.keeping.hear(source, said)

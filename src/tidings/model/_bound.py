@@ -162,6 +162,8 @@ def _parsed(text: str) -> Bound:
         elif reach[:4].isdecimal() and "-" in reach:
             bound = Bound(number, None, _instant(_moment_of(reach)))
         else:
+            if not _PART.match(reach):
+                raise BoundError(f"'{reach[:40]}' is neither a duration nor an instant")
             bound = Bound(number, duration(reach))
         bound.check()
     except BoundError as error:

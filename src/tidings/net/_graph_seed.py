@@ -21,7 +21,8 @@ def configured_edges(options: Options) -> list[Edge]:
         text = file.read_bytes()
     except OSError as error:
         raise TidingsError(
-            f"graph_file in [mobility]: '{file}' cannot be read: {error.strerror or error}; name a file that can"
+            f"graph_file in [mobility]: '{file}' cannot be read: {error.strerror or error}; "
+            "name a file that can be read"
         ) from None
     place = f"graph_file in [mobility], {file}"
     pinned = graph.mode is not GraphMode.DYNAMIC

@@ -143,13 +143,16 @@ class Host:
                 locate=options.locate,
             )
             self.arrivals.scheme_of = self.roaming.scheme_of
+            self.roaming.controlling.in_use = self.following.in_use
         self.groups = Groups()
         """Subscribers that share what they get."""
         self.work = Acknowledged(self.groups)
         """The same, and each says what it has handled."""
         self.choosing = Choosing()
         """Scopes whose policies compare their members."""
-        sharing = (self.groups, self.work, self.choosing, Desk(self.groups, self.work))
+        self.desk = Desk(self.groups, self.work)
+        """Says how groups are."""
+        sharing = (self.groups, self.work, self.choosing, self.desk)
         around = (self.neighbourhood, self.arrivals, self.evacuation)
         moving = (self.hosts, self.following, *around, *sharing, self.requests, self.rules)
         self.broker = Broker(

@@ -16,6 +16,7 @@ from tidings.aggregation import Exports
 from tidings.scopes import OUTCOMES, counted_policies
 from tidings.wire import PeerStatus, Status, TableStatus
 
+from ._group_metrics import group_metrics
 from ._listener import Listener
 from ._peer import Peer
 from ._status import Memory, Reporter
@@ -47,6 +48,7 @@ class BrokerCollector(Collector):
         yield from _memory(self._reporter.memory())
         yield from _movement(self._reporter.movement())
         yield from _rules(self._reporter.rules())
+        yield from group_metrics(*self._reporter.groups())
         yield from _hand_offs(status.mobility, *self._reporter.graph_quality())
         yield from _clocks(status.peers)
         yield from _history(status.history)
@@ -136,6 +138,7 @@ _HAND_OFFS = {
     "misses": "Clients that found no copy.",
     "copies_refused": "Copies of clients that were not taken, for want of room or of rights.",
     "warm_refused": "Copies that were to listen before their clients go, and rest because there were too many.",
+    "fetched": "Notifications that clients got from brokers which had listened for them elsewhere.",
     "overwritten": "References to notifications that copies had to give up; their origins are asked instead.",
     "edges_added": "Edges that were added to the neighbour graph.",
     "edges_removed": "Edges that were removed from the neighbour graph.",

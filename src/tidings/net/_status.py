@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ from tidings.wire import (
     MAX_TABLES,
     Counters,
     DialStatus,
+    GroupStatus,
     PeerStatus,
     ScopeStatus,
     Status,
@@ -101,6 +103,11 @@ class Reporter:
         """What has become of events that rules waited for here; `waiting`: how many wait for the authority."""
         rules = self._server.host.rules
         return {**{word: rules.counted[word] for word in ("noticed", *OUTCOMES)}, "waiting": rules.waiting}
+
+    def groups(self) -> tuple[list[GroupStatus], Callable[[str], bool], int]:
+        """The groups that this broker decides for, whether a scope is hidden, and what time it is."""
+        host, known = self._server.host, self._server.host.governance.scopes.graph.scopes
+        return host.desk.deciding(), lambda scope: scope not in known or known[scope].hidden, host.now()
 
     def graph_quality(self) -> tuple[float, float]:
         """How often the neighbour graph lacked an edge, and how many it had in vain: F_neg and F_pos."""

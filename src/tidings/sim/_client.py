@@ -318,7 +318,7 @@ class SimClient:
             publication=identity.publisher_seq,
             publisher=identity.publisher,
             notification=notification,
-            detail=Given(*job, deliveries),
+            detail=Given(*job, deliveries, identity.graph_epoch),
         )
         act = habit(self.name, job, deliveries)
         if act.verb is None:

@@ -96,6 +96,8 @@ class Given(NamedTuple):
     number: int
     version: int = 0
     deliveries: int = 1
+    graph_epoch: int = 0
+    """The version of the scope graph by which it is judged."""
 
 
 class Attached(NamedTuple):

@@ -151,6 +151,12 @@ class Faults:
             _joined_without(one, decider, states[at + 1 :]) for decider in deciders for at, one in enumerate(states)
         )
 
+    def was_whole(self, since: int, until: int) -> bool:
+        """Whether all that time each broker reached each other one, and none was dead."""
+        if any(one.kind == "crash" and one.begun.time <= until and _ended(one) >= since for one in self._outages):
+            return False
+        return all(len(set(parts.values())) <= 1 for parts in self.reachability.between(since, until))
+
     def is_dead(self, origin: str) -> bool:
         """Whether a broker has died and is not back."""
         return any((outage.kind, outage.where, outage.ended) == ("crash", origin, None) for outage in self._outages)
@@ -165,6 +171,10 @@ class Faults:
                 yield ORIGIN_CRASH if outage.ended is not None else ORIGIN_GONE
             elif outage.ended is not None and publication.time <= outage.ended.time + PAUSE:
                 yield NEW_TREE  # its links have just come back
+
+
+def _ended(outage: _Outage) -> int:
+    return FOR_EVER if outage.ended is None else outage.ended.time
 
 
 def _part(parts: Mapping[str, int], broker: str) -> set[str]:

@@ -238,6 +238,7 @@ def _of_roaming(feature: object) -> dict[str, int]:
         "tombstones": len(keeping.tombstones),
         "bytes that are counted for those": keeping.room.total if isinstance(keeping.room, OwnRoom) else 0,
         "transfers": len(feature.transfers) if feature.transfers is not None else 0,
+        "questions for what was missed": len(feature.fallback) if feature.fallback is not None else 0,
     }
 
 

@@ -50,6 +50,7 @@ from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
 from ._versions import Versions, broken_versions
 from ._watch_plan import WatchPlan
+from ._work import WorkJudge
 from ._work_plan import WorkPlan
 from ._workload import random_notification
 
@@ -283,7 +284,8 @@ class Scenario:
     def with_work(self) -> Scenario:
         """Return the same scenario, but with clients that join acknowledged groups."""
         rng = random.Random(f"work {self.seed}")
-        plan = WorkPlan(rng, self.seed, [client for client, _ in self.clients], self.shape.borders)
+        clients = [client for client, _ in self.clients]
+        plan = WorkPlan(rng, self.seed, clients, self.shape.borders, scoped=bool(self.authority))
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), working=True)
@@ -449,7 +451,7 @@ class Scenario:
         checker = Checker(promises, advertisements=self.routing.advertisements)
         for record in network.trace.records:
             checker.step(record)
-        result.excuses = checker.excuses
+        result.excuses, result.work = checker.excuses, checker.work
         violations += map(str, checker.violations)
         rng = random.Random(self.seed)
         samples = [random_notification(rng) for _ in range(20)]
@@ -481,6 +483,8 @@ class Result:
     violations: list[str] = field(default_factory=list)
     excuses: Excuses = field(default_factory=Excuses)
     """What was let pass, and why."""
+    work: WorkJudge | None = None
+    """What it saw of acknowledged groups."""
 
     def report(self) -> str:
         """Return the broken promises, and the one command that reproduces them."""

@@ -5,7 +5,7 @@ A trace without scopes has no versions; then everybody sees everything as it was
 
 from __future__ import annotations
 
-from tidings.model import Notification
+from tidings.model import ROOT_SCOPE, Notification
 from tidings.scopes import Graph, Placement, client_node
 from tidings.wire import Quality
 
@@ -40,6 +40,11 @@ class Visibility:
         self.active[record.component] = version
         self._since.setdefault(version, record.time)
         return version
+
+    def scopes(self, version: int, client: str) -> frozenset[str]:
+        """The scopes that a client is a member of under one version."""
+        graph = self.graphs.get(version)
+        return frozenset((ROOT_SCOPE,)) if graph is None else frozenset(graph.upward(client_node(client)))
 
     def between(self, oldest: int, until: int) -> set[int]:
         """The versions from one to the newest that was active anywhere at some time."""

@@ -24,8 +24,12 @@ class _Kind(NamedTuple):
 class WorkPlan:
     """Draws the memberships of one run."""
 
-    def __init__(self, rng: random.Random, seed: int, clients: Sequence[str], brokers: Sequence[str]) -> None:
+    def __init__(
+        self, rng: random.Random, seed: int, clients: Sequence[str], brokers: Sequence[str], *, scoped: bool = False
+    ) -> None:
+        """`scoped`: members are in scopes, and have no dead letters."""
         self._rng = rng
+        self._limits = (0,) if scoped else (0, 8)
         self._clients = clients
         self._brokers = sorted(brokers)
         self._groups = {f"q{number}": self._kind() for number in range(rng.randint(1, 2))}
@@ -35,7 +39,7 @@ class WorkPlan:
     def _kind(self) -> _Kind:
         within = self._rng.choice((10, 30, 30)) * SECOND
         by = self._rng.choice(("", "", "symbol"))
-        return _Kind(random_filter(self._rng), Work(within, self._rng.choice((0, 8)), by))
+        return _Kind(random_filter(self._rng), Work(within, self._rng.choice(self._limits), by))
 
     def steps(self, length: int) -> Iterator[Action]:
         """Everything about acknowledged groups, in any order. In half of the runs, nobody comes or goes later."""

@@ -108,8 +108,9 @@ def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0, shared
         private_file(directory / name, directory if shared else None)
         connection = sqlite3.connect(directory / name, isolation_level=None, check_same_thread=False, timeout=wait)
     except (OSError, sqlite3.Error) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
         raise StoreFailed(
-            f"the directory '{directory}' cannot be used: {error}; choose one that can be written"
+            f"the directory '{directory}' cannot be used: {why}; choose one that can be written"
         ) from None
     try:
         connection.execute("BEGIN EXCLUSIVE")

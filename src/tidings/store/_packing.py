@@ -78,14 +78,23 @@ def _compressed(data: bytes) -> bytes:
 
 def unpack(blob: bytes, checksum: int, decoder: msgspec.msgpack.Decoder[list[T]]) -> list[T]:
     """The items in a blob whose checksum was kept beside it."""
+    data = unpacked(blob, checksum)
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def unpacked(blob: bytes, checksum: int) -> bytes:
+    """The same, still encoded."""
     if zlib.crc32(blob) != checksum:
         raise Unreadable("the checksum is wrong")
-    packing, data = blob[:1], memoryview(blob)[1:]
+    packing = blob[:1]
     if packing not in (_PLAIN, _ZLIB):
         raise Unreadable(f"packing {packing.hex()} is unknown")
     try:
-        return decoder.decode(zlib.decompress(data) if packing == _ZLIB else data)
-    except (msgspec.MsgspecError, zlib.error, ValueError) as error:
+        return zlib.decompress(memoryview(blob)[1:]) if packing == _ZLIB else blob[1:]
+    except zlib.error as error:
         raise Unreadable(str(error)) from None
 
 

@@ -8,7 +8,7 @@ rest is served. To those who fetch, its numbers are a hole like any other: a `Ga
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,13 +19,14 @@ from tidings.wire import Envelope
 from ._errors import StoreError
 from ._file import explain
 from ._journal_retention import LIVES, TABLE, Carried, carried_in
-from ._packing import Unreadable, envelopes_in, heads_in, records_in, unpack
+from ._packing import Unreadable, envelopes_in, heads_in, records_in, unpack, unpacked
 from ._records import Bounds, Damage, JournalRecord, damaged
 
 PAGE = 64
 """The most entries of an index that are read in one step; batches are read one by one."""
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _AFTER = "SELECT id, epoch, first, last FROM publications WHERE epoch = ? AND last > ? ORDER BY epoch, last LIMIT ?"
 _NEWEST = "SELECT id, epoch, first, last FROM publications WHERE id < ? ORDER BY id DESC LIMIT ?"
@@ -40,6 +41,7 @@ _SEGMENTS = (
 _BEYOND = (
     "SELECT id, epoch, first, last, summary FROM publications WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
 )
+_TIMES = "SELECT earliest, latest FROM publications WHERE id = ?"
 _SIZES = (
     "SELECT epoch, first, last, count, length(batch) FROM publications "
     "WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
@@ -69,6 +71,17 @@ class Size(NamedTuple):
     last: int
     rows: int
     bytes: int
+
+
+class Packed(NamedTuple):
+    """A batch as it was written."""
+
+    batch: Batch
+    earliest: int
+    latest: int
+    """When the publications in it were published, in microseconds."""
+    data: bytes
+    """An array of envelopes, in msgpack."""
 
 
 class Segment(NamedTuple):
@@ -128,6 +141,12 @@ class Reader:
 
     def envelopes(self, batch: Batch) -> list[Envelope]:
         return self._batch("publications", batch[:4], envelopes_in)
+
+    def packed(self, batch: Batch) -> Packed | None:
+        """A batch as it was written, but for its compression; None if it is damaged, or was forgotten meanwhile."""
+        data = self._row("publications", batch[:4], unpacked)
+        times = self._rows(_TIMES, batch.id)
+        return Packed(batch, times[0][0], times[0][1], data) if data is not None and times else None
 
     def publishers(self, newest: int) -> dict[str, list[int]]:
         """The numbers of each publisher among the newest publications, in ascending order.
@@ -202,17 +221,22 @@ class Reader:
 
     def _batch(self, table: str, row: tuple[Any, ...], decoder: msgspec.msgpack.Decoder[list[T]]) -> list[T]:
         """The items of one row, or nothing if it is damaged."""
+        found = self._row(table, row, lambda blob, checksum: unpack(blob, checksum, decoder))
+        return [] if found is None else found
+
+    def _row(self, table: str, row: tuple[Any, ...], unpacking: Callable[[bytes, int], U]) -> U | None:
+        """What is made of one row; None if it is damaged, which is noted, or was forgotten meanwhile."""
         number, epoch, first, last = row
         query = f"SELECT checksum, batch FROM {table} WHERE id = ?"  # noqa: S608
         try:
             found = self._connection.execute(query, (number,)).fetchone()
-            return unpack(found[1], found[0], decoder) if found else []  # forgotten meanwhile
+            return unpacking(found[1], found[0]) if found else None
         except Unreadable as error:
             problem = str(error)
         except sqlite3.DatabaseError as error:
             problem = str(self._explained(error))
         self._damage[table, number] = Damage(epoch, first, last, f"{table}: {problem}")
-        return []
+        return None
 
     def _explained(self, error: sqlite3.Error) -> StoreError:
         return explain(error, self._path)

@@ -21,7 +21,7 @@ from ._file import CACHE_KIB, FORMAT, explain, is_store, owner_of
 from ._journal_retention import Carried
 from ._pages import forgotten
 from ._query import FOR_EVER, Query, Queryable, Walk
-from ._reader import Reader
+from ._reader import Batch, Packed, Reader
 from ._records import Bounds, Damage, Extent, JournalRecord
 
 _EXTENT = "SELECT coalesce(sum(count), 0), count(*), min(earliest), max(latest) FROM publications"
@@ -53,12 +53,25 @@ class StoreReader(Queryable):
 
     def beyond(self, epoch: int, seq: int) -> Iterator[list[Envelope]]:
         """What follows a position, in order, batch by batch, as far as the log went when the first one was read."""
+        for batch in self._batches_beyond(epoch, seq):
+            yield [one for one in self._reader.envelopes(batch) if (batch.epoch, one.identity.seq) > (epoch, seq)]
+
+    def packed_beyond(self, epoch: int, seq: int) -> Iterator[Packed]:
+        """The same, as it was written: the first batch may begin before the position."""
+        found = map(self._reader.packed, self._batches_beyond(epoch, seq))
+        return (packed for packed in found if packed is not None)
+
+    def envelopes(self, packed: Packed) -> list[Envelope]:
+        """What is in a batch, decoded; nothing if that fails, which is noted as damage."""
+        return self._reader.envelopes(packed.batch)
+
+    def _batches_beyond(self, epoch: int, seq: int) -> Iterator[Batch]:
         newest = self._reader.newest()
         while newest is not None and (batches := self._reader.beyond(epoch, seq)):
             for batch in batches:
                 if batch.id > newest.id:
                     return
-                yield [one for one in self._reader.envelopes(batch) if (batch.epoch, one.identity.seq) > (epoch, seq)]
+                yield batch
             epoch, seq = batches[-1].epoch, batches[-1].last
 
     def forgotten(self) -> int:

@@ -16,6 +16,7 @@ from ._codec import (
     register_filter_model,
     unpacker,
 )
+from ._deliveries import Deliveries, Received, take_deliveries, takes_deliveries
 from ._dialling import DEFAULT_PORT, NO_ANSWER, dial_problem
 from ._envelope import (
     Envelope,
@@ -240,6 +241,7 @@ __all__ = [
     "Counters",
     "Deliver",
     "DeliverAck",
+    "Deliveries",
     "DialStatus",
     "EdgeStatus",
     "Ended",
@@ -304,6 +306,7 @@ __all__ = [
     "Read",
     "Recall",
     "Recalled",
+    "Received",
     "Refused",
     "Reject",
     "Replied",
@@ -377,6 +380,8 @@ __all__ = [
     "read_times",
     "read_to_worker",
     "register_filter_model",
+    "take_deliveries",
+    "takes_deliveries",
     "times",
     "unpacker",
 ]

@@ -76,7 +76,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     replaces: str = ""
     """The version that this one takes over from; "": there is none."""
     window: tuple[int, int] | None = None
-    """Of Python: size and slide, in milliseconds."""
+    """Of Python: size and slide, in milliseconds; None: it runs once on each broker."""
     where: str = ""
     """Of Python: a filter; records that do not pass it are not handed to the code."""
     grouped: bool = True
@@ -86,6 +86,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def tenant(self) -> str:
         """Whose name it is: everything before the last dot."""
         return self.name.rpartition(".")[0]
+
+    @property
+    def once(self) -> bool:
+        """Whether it is Python that runs once on each broker."""
+        return self.tier is Tier.PYTHON and self.window is None
 
     def check(self) -> None:
         """Raise `DeploymentRefused` if this is not a statement that can be made."""
@@ -110,10 +115,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_python(self) -> None:
         if self.window is None:
-            raise DeploymentRefused(
-                f"{self.name} has no window, and brokers run Python over windows; give the class a window, such as "
-                "Tumbling('60s')"
-            )
+            if self.where:
+                raise DeploymentRefused(
+                    f"{self.name} has a filter and no window, and brokers run Python over windows; give the class a "
+                    "window, such as Tumbling('60s')"
+                )
+            return
         try:
             self.sliding().check_live()
             Filter.parse(self.where or "TRUE")

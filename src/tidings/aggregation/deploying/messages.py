@@ -84,6 +84,8 @@ class Known(msgspec.Struct, frozen=True):
     strikes: int = 0
     issued_at: int = 0
     """When it was issued, in milliseconds since 1970."""
+    value: str = ""
+    """What code has computed that runs once, as JSON; "": nothing yet."""
 
 
 class Surveyed(_Message, frozen=True):

@@ -247,6 +247,25 @@ class Recovery:
                 suspension.held.keep(envelope, [entry])
         self._resuming.add(suspension)
 
+    def pay(self, entry: Registration, origin: str, since: Position, envelopes: Iterable[Envelope]) -> bool:
+        """Somebody else has everything that an origin owes a subscription behind a position; False: it owes more.
+
+        Whatever was kept back from the subscription follows in its place, and nothing is asked of the origin any more.
+        """
+        known = self._debts.to(entry).get(origin)
+        if known is None or known.since < since or known.held.forgotten:
+            return False
+        own = Suspension(origin, known.since, {entry: None}, known.trees)
+        for envelope in known.held.release(entry):
+            own.held.keep(envelope, [entry])
+        self._debts.drop(known, entry)
+        self._fewer_owed(known)
+        paid = {envelope.identity.position: envelope for envelope in envelopes}
+        for position in paid:
+            self.reached(origin, *position)
+        hand_over(self._broker.delivery, own, paid, own.held, lost=(), since=own.since)
+        return True
+
     def _fewer_owed(self, suspension: Suspension) -> None:
         if not suspension.owed:
             self._end(suspension)
@@ -337,14 +356,16 @@ class Recovery:
             if envelope.routes and envelope.identity.origin == suspension.origin:
                 suspension.fetched[envelope.identity.position] = envelope
         if message.last:
-            if message.more and message.upto:
-                self._advance(suspension, message)
+            upto = Position(*max(message.upto.items())) if message.upto else suspension.since
+            # An answer that was joined with others may be older than what was kept back meanwhile, and had to go.
+            forgotten = suspension.held.forgotten.get(suspension.origin, upto) > upto
+            if forgotten or (message.more and message.upto):
+                self._advance(suspension, message, upto)
             else:
                 self._complete(suspension, message)
 
-    def _advance(self, suspension: Suspension, message: Fetched) -> None:
-        """As much as one answer may hold has come: hand it over, and ask for the rest when it was taken."""
-        upto = Position(*max(message.upto.items()))
+    def _advance(self, suspension: Suspension, message: Fetched, upto: Position) -> None:
+        """As much as one answer holds has come: hand it over, and ask for the rest when it was taken."""
         fetched, suspension.fetched = suspension.fetched, {}
         held = suspension.held.take(lambda kept: kept.position <= upto or kept.position in fetched)
         since, suspension.since = suspension.since, max(upto, suspension.since)

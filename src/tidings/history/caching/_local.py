@@ -82,6 +82,10 @@ class RememberingLocalBroker(LocalBroker):
         self.cache.release(self._entries.pop(id, None))
         super().unsubscribe(id)
 
+    def take(self, data: bytes, at: int) -> tuple[int, int]:
+        """Take nothing: each notification is remembered."""
+        return at, 0
+
     def receive(self, frame: Frame) -> None:
         """A frame has come from the border broker."""
         message = frame.message

@@ -18,14 +18,14 @@ PAGE_ROWS = 4_096
 """The most rows of a page: what a reader can skip within a row group."""
 COMPRESSION_LEVEL = 3
 """zstd's own choice."""
-_HASHED = {PromotedKind.TEXT, PromotedKind.INTEGER, PromotedKind.PLACE, PromotedKind.BYTES}
+BLOOMED = {PromotedKind.TEXT, PromotedKind.INTEGER, PromotedKind.PLACE, PromotedKind.BYTES}
 """Kinds that are asked for by equality, for which a Bloom filter tells that a value is nowhere."""
 
 
 def parquet_writer(path: Path, sample: pa.Table, promoted: Sequence[Promoted]) -> pq.ParquetWriter:
     """A writer of row groups like this one; the file may be read by those who may use its directory."""
     private_file(path, like=path.parent)
-    hashed = [one.name for one in promoted if one.kind in _HASHED]
+    hashed = [one.name for one in promoted if one.kind in BLOOMED]
     distinct = {name: max(64, pc.count_distinct(sample.column(name)).as_py()) for name in hashed}
     return pq.ParquetWriter(
         path,

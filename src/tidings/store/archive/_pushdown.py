@@ -21,6 +21,8 @@ from tidings.model.operators import Exists, IsNull, Prefix, Range, Within
 from tidings.store._promoted import Promoted, PromotedKind
 from tidings.store._query import BEGINNING, FOR_EVER, Query
 
+from ._bloom import Sought, hash_of
+from ._parquet import BLOOMED
 from ._promoted import EXACT_INTEGERS, TIME, type_of
 
 _KINDS = {
@@ -45,6 +47,37 @@ def predicate(query: Query, promoted: Mapping[str, Promoted], complete: frozense
     if content is not EVERY:
         parts.append(content)
     return reduce(and_, parts) if parts else None
+
+
+def sought(query: Query, promoted: Mapping[str, Promoted], complete: frozenset[str]) -> list[list[Sought]]:
+    """What Bloom filters can tell: a row that is asked for has all of one of these lists. Empty: they tell nothing."""
+    found = []
+    for conjunction in query.filter.conjunctions:
+        asked = [(constraint, promoted.get(constraint.name)) for constraint in conjunction]
+        together = [
+            Sought(column.name, _hashes(constraint.values, column), column.name not in complete)
+            for constraint, column in asked
+            if column is not None
+            and column.kind in BLOOMED
+            and constraint.values is not None
+            and constraint.kind is _KINDS[column.kind]
+        ]
+        if not together:
+            return []
+        found.append(together)
+    return found
+
+
+def _hashes(values: tuple[Scalar, ...], column: Promoted) -> tuple[int, ...]:
+    held = [one for value in values if (one := _as_held(value, column)) is not None]
+    return tuple(hash_of(_as_stored(one)) for one in held)
+
+
+def _as_stored(value: Any) -> bytes:
+    """A value as Parquet stores it."""
+    if type(value) is int:
+        return value.to_bytes(8, "little", signed=True)
+    return value if type(value) is bytes else str(value).encode()
 
 
 def _times(query: Query) -> list[pc.Expression]:

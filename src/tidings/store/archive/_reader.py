@@ -42,7 +42,9 @@ from tidings.store._records import Extent
 from tidings.wire import Envelope
 
 from ._attributes import microseconds
-from ._pushdown import predicate
+from ._bloom import BloomFilters
+from ._pages import Pages, Part
+from ._pushdown import predicate, sought
 from ._row_group import envelopes_in
 from ._schema import promoted_in
 
@@ -197,15 +199,23 @@ class ArchiveReader(Queryable):
             wanted = part if wanted is None else wanted & part
             asked.append("seq")
         names = [name for name in schema.names if name not in promoted]
+        promoted_at = {at for at, name in enumerate(schema.names) if name in promoted}
         columns = pq.ParquetFile(source, metadata=fragment.metadata, page_checksum_verification=True)
+        blooms = BloomFilters(source, fragment.metadata, schema.names)
+        sought_in = sought(query, promoted, complete)
+        pages = Pages(source, columns, [at for at in range(columns.metadata.num_columns) if at not in promoted_at])
         groups = fragment.split_by_row_group(wanted, schema=schema)
         for group in reversed(groups) if query.newest_first else groups:
             yield []
+            if not blooms.may_hold(group.row_groups[0].id, sought_in):
+                continue
             passed = None if wanted is None else _passing(group, wanted, asked)
             if passed is not None and not len(passed):
                 continue
             runs: list[pa.RecordBatch] = []
-            for rows in _rows(columns, group.row_groups[0].id, names, passed):
+            at = group.row_groups[0].id
+            parts = [Part(0, columns, at)] if passed is None else pages.holding(at, passed)
+            for rows in _rows(parts, names, passed):
                 runs.append(rows.take(pc.sort_indices(rows.column("seq"))))
                 yield []
             numbers = pa.chunked_array([run.column("seq") for run in runs], pa.int64()).sort()
@@ -225,19 +235,19 @@ def _passing(group: ds.ParquetFileFragment, wanted: pc.Expression, asked: list[s
     return seen.append_column("", pa.arange(0, len(seen))).filter(wanted).column("").combine_chunks()
 
 
-def _rows(
-    columns: pq.ParquetFile, group: int, names: list[str], passed: pa.Int64Array | None
-) -> Iterator[pa.RecordBatch]:
-    """Those rows of a row group, as they are on disk, some at a time."""
-    start = 0
-    for rows in columns.iter_batches(STEP_ROWS, row_groups=[group], columns=names, use_threads=False):
-        end = start + len(rows)
-        if passed is None:
-            yield rows.select(names)
-        else:
-            first, last = (bisect_left(passed, at, key=_number) for at in (start, end))
-            yield rows.select(names).take(pc.subtract(passed.slice(first, last - first), start))
-        start = end
+def _rows(parts: Iterable[Part], names: list[str], passed: pa.Int64Array | None) -> Iterator[pa.RecordBatch]:
+    """Those rows of a row group that passed, as they are on disk, some at a time."""
+    for start, file, group in parts:
+        for rows in file.iter_batches(STEP_ROWS, row_groups=[group], columns=names, use_threads=False):
+            end = start + len(rows)
+            if passed is None:
+                yield rows.select(names)
+            else:
+                first, last = (bisect_left(passed, at, key=_number) for at in (start, end))
+                yield rows.select(names).take(pc.subtract(passed.slice(first, last - first), start))
+                if last == len(passed):
+                    return
+            start = end
 
 
 def _merged(runs: list[pa.RecordBatch], first: int, last: int) -> pa.Table:

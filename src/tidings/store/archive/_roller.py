@@ -20,23 +20,22 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from tidings.model import Position
 from tidings.store._errors import StoreLocked
 from tidings.store._file import lock
-from tidings.store._layout import files_in, hour_of, origin_in_names
+from tidings.store._layout import files_in, origin_in_names
 from tidings.store._position import ARCHIVED
 from tidings.store._promoted import Promoted
 from tidings.store._records import Damage
 from tidings.store._store_reader import StoreReader
-from tidings.wire import Envelope
 
 from ._file_writer import FileWriter
 from ._manifest import complete
+from ._stretch import Kind, stretches
 
 FILE_ROWS = 1_048_576
 """The most rows of a file."""
@@ -79,21 +78,23 @@ def roll(
         files: list[Path] = []
         count = 0
         writer: FileWriter | None = None
-        kind: tuple[int, int] | None = None
+        kind: Kind | None = None
         try:
-            for stretch in _stretches(log.beyond(*position)):
-                first, last = stretch[0].identity, stretch[-1].identity
-                full = writer is not None and (writer.rows >= FILE_ROWS or writer.bytes >= file_bytes)
-                if writer is not None and (full or kind != _kind(stretch[0])):
+            for stretch in stretches(log, position):
+                full = writer is not None and (writer.size.rows >= FILE_ROWS or writer.size.bytes >= file_bytes)
+                if writer is not None and writer.size.rows and (full or kind != stretch.kind):
                     files.append(writer.commit())
                     writer = None
                 if writer is None:
-                    writer = FileWriter(root, temporary, promoted, with_body=with_body)
-                    kind = _kind(stretch[0])
-                writer.add(stretch)
-                position = Position(first.epoch, last.seq)
-                count += len(stretch)
-                progress(count)
+                    writer = FileWriter(root, temporary, log.owner, promoted, with_body=with_body)
+                kind = stretch.kind
+                if added := writer.add(stretch):
+                    position = Position(stretch.kind.epoch, stretch.last)
+                    count += added
+                    progress(count)
+            if writer is not None and not writer.size.rows:
+                writer.abandon()
+                writer = None
             if writer is not None:
                 files.append(writer.commit())
                 writer = None
@@ -117,16 +118,3 @@ def archived(log: StoreReader, root: Path) -> Position:
     origin, epochs = log.owner, set(log.epochs())
     ours = (file for file in files_in(root) if file.epoch in epochs and file.written_by(origin))
     return max([ARCHIVED.read(log.items(ARCHIVED.table)), *(Position(file.epoch, file.last) for file in ours)])
-
-
-def _stretches(batches: Iterator[list[Envelope]]) -> Iterator[list[Envelope]]:
-    """The batches, cut where the hour changes."""
-    for batch in batches:
-        if len({hour_of(envelope.identity.published_at) for envelope in batch}) == 1:
-            yield batch
-        else:
-            yield from (list(some) for _, some in groupby(batch, _kind))
-
-
-def _kind(envelope: Envelope) -> tuple[int, int]:
-    return envelope.identity.epoch, hour_of(envelope.identity.published_at)

@@ -61,8 +61,8 @@ def _identity_columns(envelopes: Sequence[Envelope]) -> dict[str, Any]:
     columns: dict[str, Any] = dict(zip(Identity.__struct_fields__, zip(*identities, strict=True), strict=True))
     routes = [envelope.routes for envelope in envelopes]
     columns["quality"] = [envelope.quality for envelope in envelopes]
-    columns["scope"] = [some[0].scope if some else "" for some in routes]
-    columns["routes"] = [None if _is_plain(some) else _encode_routes(some) for some in routes]
+    columns["scope"] = list(map(_scope, routes))
+    columns["routes"] = list(map(_encoded, routes))
     return columns
 
 
@@ -71,6 +71,23 @@ def _is_plain(routes: tuple[Route, ...]) -> bool:
     if routes == _ROOT:
         return True
     return len(routes) == 1 and routes[0] == Route(routes[0].scope)
+
+
+def routes_of(encoded: pa.BinaryArray) -> tuple[pa.Array, pa.Array]:
+    """The columns `scope` and `routes`, from all routes as they are in the log: most are alike."""
+    each = encoded.dictionary_encode()
+    some = [_routes_in(one) for one in each.dictionary.to_pylist()]
+    scopes = pa.array([_scope(one) for one in some], pa.string())
+    routes = pa.array([_encoded(one) for one in some], pa.binary())
+    return scopes.take(each.indices), routes.take(each.indices)
+
+
+def _scope(routes: tuple[Route, ...]) -> str:
+    return routes[0].scope if routes else ""
+
+
+def _encoded(routes: tuple[Route, ...]) -> bytes | None:
+    return None if _is_plain(routes) else _encode_routes(routes)
 
 
 def envelopes_in(table: pa.Table) -> list[Envelope]:
