@@ -291,8 +291,16 @@ class View(Protocol):
         """
         ...
 
+    def decides_by(self, path: tuple[str, ...]) -> str | None:
+        """Which policy with a state decides about what came by a path, by kind and name; None: it needs no state."""
+        ...
+
+    def gives_to_several(self, scope: str) -> bool:
+        """Whether a policy of a scope that is asked at its deciding point may choose several."""
+        ...
+
     def remembered(self, scope: str) -> dict[str, bytes]:
-        """What the policies of a scope must know at its next deciding point, by their kinds."""
+        """What the policies of a scope must know at its next deciding point, by kind and policy."""
         ...
 
     def recall(self, scope: str, states: Sequence[Mapping[str, bytes]]) -> None:
@@ -449,6 +457,12 @@ class _FlatView:
         waited: bool = False,
     ) -> Choice:
         return Choice(())
+
+    def decides_by(self, path: tuple[str, ...]) -> str | None:
+        return None
+
+    def gives_to_several(self, scope: str) -> bool:
+        return False
 
     def remembered(self, scope: str) -> dict[str, bytes]:
         return {}
