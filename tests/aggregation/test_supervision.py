@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -14,11 +15,16 @@ from tidings.aggregation.workers import (
     Code,
     Combine,
     Combined,
+    Described,
     Done,
     Failed,
     GivenUp,
     Kill,
     Lawful,
+    Lift,
+    Lifted,
+    Present,
+    Presented,
     Quarantined,
     Reply,
     Send,
@@ -152,6 +158,34 @@ def test_a_worker_that_speaks_unasked_is_ended() -> None:
     supervisor.reply(good(sent(supervisor.ready((), 0))), 0)
     assert supervisor.reply(Reply(1, []), 0) == [Kill("it spoke without being asked")]
     assert supervisor.state is State.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("job", "answer", "said"),
+    [
+        (JOBS[0], Lifted([], 0), "it answered combine with lifted"),
+        (JOBS[0], Combined([b"1", b"2"]), "it combined 1 groups into 2 partials"),
+        (Lift([]), Presented([]), "it answered lift with presented"),
+        (Lift([]), Lifted([("x" * 300, 0, b"1")], 1), "it gave a key of more than 256 characters"),
+        (Present([b"1"]), Presented([]), "it presented 1 partials as 0 values"),
+        (Present([b"1"]), Presented([(b'"\\ud800"', 0.0)]), "it presented a value that cannot be told"),
+        (Present([b"1"]), Presented([(b"[" * 900 + b"]" * 900, 0.0)]), "it presented a value that cannot be told"),
+        (Present([b"1"]), Presented([(b"1", math.nan)]), "it presented a value that cannot be told"),
+        (Check(0, 1.0), Described("a.b", "1", None, "", "once"), "it answered check with described"),
+    ],
+)
+def test_answers_that_do_not_fit_are_strikes_and_end_in_quarantine(job: Any, answer: Any, said: str) -> None:
+    supervisor = a_supervisor()
+    effects: list[Any] = []
+    for at in range(STRIKES):
+        number, submitted = supervisor.submit("acme.a", [job], at)
+        if not at:
+            supervisor.ready((), at)
+        effects = supervisor.reply(Reply(number, [answer]), at)
+        assert effects[0] == Done(number, (Failed(said),))
+        assert supervisor.strikes("acme.a") == at + 1
+        assert submitted
+    assert effects[1] == Quarantined("acme.a", said)
 
 
 @pytest.mark.parametrize("speaks", [True, False])

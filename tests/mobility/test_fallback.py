@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mobility.roamers import BROKERS, OPTIONS, handing, keeping, network, numbers, roaming, states, walker
+from mobility.roamers import BROKERS, OPTIONS, handing, homes, keeping, network, numbers, roaming, states, walker
 
 from tidings.broker import RoutingOptions
 from tidings.mobility import MobilityOptions, Outcome, Scheme
@@ -293,4 +293,18 @@ def test_a_debt_of_which_something_was_forgotten_meanwhile_is_paid_by_its_origin
     assert len(said) == (2 if scheme is Scheme.PROACTIVE else 0)
     assert [n for n in numbers(phone) if n != 1] == [2, 3, 4, 5]
     assert 1 in numbers(phone)
+    assert not check(world.trace)
+
+
+def test_nothing_is_kept_for_a_question_that_will_not_come() -> None:
+    world = network(edges=[("a", "b")], routing=RoutingOptions(advertisements=True))
+    phone, feed = walker(world)
+    feed.advertise("n >= 0")
+    world.run(2)
+    missed(world, phone, feed, 1)
+    phone.attach("c")
+    world.run(0.018)  # its claim is there
+    assert not homes(world, "a")
+    world.run(8)
+    assert numbers(phone) == [1]
     assert not check(world.trace)

@@ -207,6 +207,10 @@ class Fallback:
     def left_behind(self, whose: Whose, home: Copy, holders: Collection[str], over: Callable[[], None]) -> None:
         """A client of this broker is elsewhere, where there was no copy of it; `over` lets go of what is here."""
         self._let_go(whose.name)
+        if not self._applies:
+            over()
+            self._drop_home(home)
+            return
         timer = self._context.call_later(PARTING, lambda: self._let_go(whose.name))
         self._leaving[whose.name] = _Leaving(whose, home, tuple(holders), over, timer)
 
