@@ -27,6 +27,7 @@ from tidings.aggregation.workers import (
     Presented,
     Quarantined,
     Reply,
+    Row,
     Send,
     Start,
     State,
@@ -43,6 +44,7 @@ from tidings.aggregation.workers._supervision import (
 )
 from tidings.model import AggregateError
 
+ROW = Row(0, "b", "published", "", "", True, 0, "", b"\x80")
 JOBS = [Combine([[b"1", b"2"]])]
 
 
@@ -166,7 +168,10 @@ def test_a_worker_that_speaks_unasked_is_ended() -> None:
         (JOBS[0], Lifted([], 0), "it answered combine with lifted"),
         (JOBS[0], Combined([b"1", b"2"]), "it combined 1 groups into 2 partials"),
         (Lift([]), Presented([]), "it answered lift with presented"),
-        (Lift([]), Lifted([("x" * 300, 0, b"1")], 1), "it gave a key of more than 256 characters"),
+        (Lift([ROW]), Lifted([("x" * 300, 0, b"1")], 1), "it gave a key of more than 256 characters"),
+        (Lift([ROW]), Lifted([("x", 0, b"1"), ("y", 0, b"1")], 1), "it gave 2 partials of 1 records"),
+        (Lift([ROW]), Lifted([("x", 0, b"1" * 65_537)], 1), "it gave a partial of more than 65,536 bytes"),
+        (JOBS[0], Combined([b"1" * 65_537]), "it gave a partial of more than 65,536 bytes"),
         (Present([b"1"]), Presented([]), "it presented 1 partials as 0 values"),
         (Present([b"1"]), Presented([(b'"\\ud800"', 0.0)]), "it presented a value that cannot be told"),
         (Present([b"1"]), Presented([(b"[" * 900 + b"]" * 900, 0.0)]), "it presented a value that cannot be told"),

@@ -28,6 +28,8 @@ from ._messages import (
 
 MAX_KEY = 256
 """The most characters of a key that code gives."""
+MAX_BYTES = 65_536
+"""The most bytes of a partial, whatever the manifest allows."""
 _KINDS: dict[type, tuple[type, ...]] = {
     Lift: (Lifted, Combined),  # what runs once gives a value
     Combine: (Combined,),
@@ -45,6 +47,12 @@ def misfit(job: Job, answer: Answer) -> str:
     if not isinstance(answer, _KINDS[type(job)]):
         return f"it answered {type(job).__name__.lower()} with {type(answer).__name__.lower()}"
     match job, answer:
+        case Lift(rows), Lifted(partials) if len(partials) > len(rows):
+            return f"it gave {len(partials):,} partials of {len(rows):,} records"
+        case Lift(), Lifted(partials) if any(len(one) > MAX_BYTES for _, _, one in partials):
+            return f"it gave a partial of more than {MAX_BYTES:,} bytes"
+        case ((Lift() | Combine()), Combined(partials)) if any(len(one) > MAX_BYTES for one in partials):
+            return f"it gave a partial of more than {MAX_BYTES:,} bytes"
         case Lift(), Lifted(partials) if any(len(key) > MAX_KEY for key, _, _ in partials):
             return f"it gave a key of more than {MAX_KEY} characters"
         case Combine(groups), Combined(partials) if len(groups) != len(partials):
