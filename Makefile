@@ -10,6 +10,7 @@ RUN_READY := $(VENV)/.run-ready
 BENCH_READY := $(VENV)/.bench-ready
 NATIVE := $(VENV)/.native
 SOAK_SECONDS ?= 900
+SOAK_FAULTS ?= 0
 # Two more than there are cores: the tests of Spark and of processes wait for others most of the time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
@@ -81,7 +82,7 @@ check: $(READY) $(NATIVE)  ## style, types and the import table
 	$(BIN)/lint-imports --no-cache
 
 soak: $(READY) $(NATIVE)   ## thousands of seeds and fuzzing, for SOAK_SECONDS (default 900)
-	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -q -n auto -m soak
+	SOAK_SECONDS=$(SOAK_SECONDS) SOAK_FAULTS=$(SOAK_FAULTS) $(BIN)/python -m pytest -q -n auto -m soak
 
 fuzz-native: $(READY)  ## odd bodies for the compiled engine under sanitizers, for FUZZ_SECONDS (default 600)
 	$(BIN)/python src/tidings/_native/build.py --sanitize $(VENV)/sanitized

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,8 @@ from tidings.aggregation.deploying import Act, From, Phase, Place, Registry, Sig
 from tidings.aggregation.deploying.messages import Declined, Deploy, Spread, Surveyed, encode
 from tidings.broker import Link, LinkKind
 from tidings.model import DeploymentRefused
-from tidings.wire import Extension, Frame
+from tidings.sim import Weather
+from tidings.wire import Deliver, Extension, Frame
 
 TREE = ["ab", "bc", "bd"]
 
@@ -288,6 +290,41 @@ def test_one_switch_stops_everything_that_was_deployed_and_nothing_that_comes_la
     here.network.run(2)
     heard += here.network.clients["cc"].received
     assert len(heard) == 1
+
+
+@pytest.mark.req("AGG-109")
+@pytest.mark.parametrize("rate", [1, 100, 1_000])
+def test_at_any_rate_everything_is_installed_everywhere_and_no_notification_is_late_or_lost(rate: int) -> None:
+    free = replace(OPTIONS, deployments_per_second=1e6, max_deployed=10**6)
+    here = World("abcd", TREE, options=dict.fromkeys("abcd", free), weather=Weather(latency=(200, 200)))
+    network, scheduler = here.network, here.network.scheduler
+    network.clients["cd"].subscribe("type = 'tick'")
+    network.run()
+    sent: list[int] = []
+    heard: list[int] = []
+
+    def note(broker: str, link: Link, frame: Frame) -> None:
+        here._note(broker, link, frame)
+        if link.name == "cd" and isinstance(frame.message, Deliver):
+            heard.append(scheduler.now)
+
+    def tick() -> None:
+        sent.append(scheduler.now)
+        network.clients["cc"].publish(type="tick", n=len(sent))
+
+    network.tap = note
+    for number in range(rate):
+        given = here.question(f"count() WINDOW 1m WHERE n = {number}", name=f"t{number % 3}.n{number}")
+        deploy = Deploy(f"d{number}", given, False)
+        scheduler.after(number * 1_000_000 // rate, functools.partial(here.say, f"c{'ab'[number % 2]}", deploy))
+    for number in range(50):
+        scheduler.after(number * 20_000 + 7, tick)
+    network.run(1.5)
+    assert [len(here.deployments(name).registry) for name in "abcd"] == [rate] * 4
+    assert sum(isinstance(one, Surveyed) and one.complete for one in here.answers.values()) == rate
+    assert [one["n"] for one in network.clients["cd"].received] == list(range(1, 51))
+    (delay,) = {got - gone for got, gone in zip(heard, sent, strict=True)}
+    assert delay <= 5 * 200
 
 
 def test_nobody_uses_up_the_quota_of_another_tenant() -> None:

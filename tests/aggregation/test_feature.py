@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from tidings.aggregation import Aggregation, AggregationOptions, Policy, Riding
 from tidings.aggregation._riding import Counted
-from tidings.aggregation.messages import FEATURE, Ask, Told, Watch, decode, encode
+from tidings.aggregation.messages import FEATURE, Ask, Cancel, Told, Watch, decode, encode
 from tidings.broker import Feature, Link, LinkKind, LocalBroker, RoutingOptions
 from tidings.sim import Network, Scenario
 from tidings.sim._aggregates import broken_aggregates, kept_aggregates
@@ -545,6 +546,18 @@ def test_a_neighbour_that_talks_nonsense_is_counted_and_changes_nothing() -> Non
     assert feature.counters["partials_refused"] == 1
     assert broken_aggregates(network) == []
     assert values(network, "c1") == [1]
+
+
+def test_a_neighbour_that_uses_a_number_twice_is_refused_and_leaves_nothing_behind() -> None:
+    network = example()
+    feature, refused = aggregation(network, "1"), network.brokers["1"].statistics.refused
+    (link,) = network.brokers["1"].adjacency.open_links
+    first, second = (Ask(7, "subscriber_count", "1", key, b"", "", 0) for key in ("n = 1", "n = 2"))
+    for message in (first, second, Cancel(7), msgspec.structs.replace(first, number=8), Cancel(8)):
+        feature.on_message(link, encode(message))
+    network.run()
+    assert network.brokers["1"].statistics.refused == refused + 1
+    assert feature.kept() == []
 
 
 class Allowed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -14,13 +15,19 @@ from tidings.aggregation.workers import (
     Code,
     Combine,
     Combined,
+    Described,
     Done,
     Failed,
     GivenUp,
     Kill,
     Lawful,
+    Lift,
+    Lifted,
+    Present,
+    Presented,
     Quarantined,
     Reply,
+    Row,
     Send,
     Start,
     State,
@@ -37,6 +44,7 @@ from tidings.aggregation.workers._supervision import (
 )
 from tidings.model import AggregateError
 
+ROW = Row(0, "b", "published", "", "", True, 0, "", b"\x80")
 JOBS = [Combine([[b"1", b"2"]])]
 
 
@@ -152,6 +160,37 @@ def test_a_worker_that_speaks_unasked_is_ended() -> None:
     supervisor.reply(good(sent(supervisor.ready((), 0))), 0)
     assert supervisor.reply(Reply(1, []), 0) == [Kill("it spoke without being asked")]
     assert supervisor.state is State.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("job", "answer", "said"),
+    [
+        (JOBS[0], Lifted([], 0), "it answered combine with lifted"),
+        (JOBS[0], Combined([b"1", b"2"]), "it combined 1 groups into 2 partials"),
+        (Lift([]), Presented([]), "it answered lift with presented"),
+        (Lift([ROW]), Lifted([("x" * 300, 0, b"1")], 1), "it gave a key of more than 256 characters"),
+        (Lift([ROW]), Lifted([("x", 0, b"1"), ("y", 0, b"1")], 1), "it gave 2 partials of 1 records"),
+        (Lift([ROW]), Lifted([("x", 0, b"1" * 65_537)], 1), "it gave a partial of more than 65,536 bytes"),
+        (JOBS[0], Combined([b"1" * 65_537]), "it gave a partial of more than 65,536 bytes"),
+        (Present([b"1"]), Presented([]), "it presented 1 partials as 0 values"),
+        (Present([b"1"]), Presented([(b'"\\ud800"', 0.0)]), "it presented a value that cannot be told"),
+        (Present([b"1"]), Presented([(b"[" * 900 + b"]" * 900, 0.0)]), "it presented a value that cannot be told"),
+        (Present([b"1"]), Presented([(b"1", math.nan)]), "it presented a value that cannot be told"),
+        (Check(0, 1.0), Described("a.b", "1", None, "", "once"), "it answered check with described"),
+    ],
+)
+def test_answers_that_do_not_fit_are_strikes_and_end_in_quarantine(job: Any, answer: Any, said: str) -> None:
+    supervisor = a_supervisor()
+    effects: list[Any] = []
+    for at in range(STRIKES):
+        number, submitted = supervisor.submit("acme.a", [job], at)
+        if not at:
+            supervisor.ready((), at)
+        effects = supervisor.reply(Reply(number, [answer]), at)
+        assert effects[0] == Done(number, (Failed(said),))
+        assert supervisor.strikes("acme.a") == at + 1
+        assert submitted
+    assert effects[1] == Quarantined("acme.a", said)
 
 
 @pytest.mark.parametrize("speaks", [True, False])

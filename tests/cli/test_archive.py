@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,19 @@ def test_compact_says_what_it_would_do_and_does_it(home: Path) -> None:
     assert f"{files} files with 900 publications merged into 3" in done.stdout
     assert "Nothing to do" in archive("compact", home).stdout
     assert len(list(ArchiveReader(home).query())) == 900
+
+
+def test_files_of_the_current_hour_are_merged_once_it_is_over(home: Path, tmp_path: Path) -> None:
+    now = time.time_ns() // 1_000
+    fill(tmp_path / "data", quotes(300, step=1, start=(now // HOUR + 2) * HOUR))  # so that no hour ends meanwhile
+    archive("compact", home)
+    roll(tmp_path / "data", home, [Promoted("type")])
+    assert "4 files of the current hour can be merged once it is over" in archive("stats", home).stdout
+    assert archive("compact", home).stdout == (
+        "Nothing to do: 4 files of the current hour can be merged once it is over.\n"
+    )
+    tomorrow = datetime.fromtimestamp(now / 1e6 + 86_400, UTC).isoformat()
+    assert "4 files with 300 publications merged into 1" in archive("compact", home, "--until", tomorrow).stdout
 
 
 def test_sort_takes_columns_by_name_and_kind(home: Path) -> None:

@@ -253,16 +253,28 @@ def test_subscribe_prints_what_passes_the_filter(address: str, as_json: bool) ->
 
 def test_subscribers_of_an_acknowledged_group_acknowledge_what_they_print(address: str) -> None:
     words = ("sub", "type = 'job'", "-b", address, "--group", "printers", "--ack", "--json", "--count", "1")
-    with sync.connect(address) as client, client.subscribe("type = 'job'", group="printers", ack=True):
+    words = (*words, "--no-dead-letters")
+    endless = tidings.Acks(max_deliveries=None)
+    with sync.connect(address) as client, client.subscribe("type = 'job'", group="printers", ack=endless):
         pass  # from now on, what is published waits for the group
     for n in (1, 2):
         assert tidings_("pub", "-b", address, "type=job", f"n={n}").exit_code == 0
     assert [json.loads(tidings_(*words).stdout)["n"] for _ in range(2)] == [1, 2]
 
 
-def test_there_is_nothing_to_acknowledge_without_a_group(address: str) -> None:
-    result = tidings_("sub", "TRUE", "-b", address, "--ack")
-    assert (result.exit_code, "--ack needs the name of a group; give one with --group" in result.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--ack",), "--ack needs the name of a group; give one with --group"),
+        (
+            ("--group", "g", "--no-dead-letters"),
+            "--no-dead-letters is about jobs that are acknowledged; give --ack, too",
+        ),
+    ],
+)
+def test_there_is_nothing_to_acknowledge_without_a_group(address: str, words: tuple[str, ...], reason: str) -> None:
+    result = tidings_("sub", "TRUE", "-b", address, *words)
+    assert (result.exit_code, reason in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(("bound", "expected"), [("2", [3, 4]), ("1h", [1, 2, 3, 4]), ("3,1h", [2, 3, 4])])

@@ -189,7 +189,7 @@ async def test_a_group_has_one_strength() -> None:
             await one.subscribe("n > 0", group="news", ack=True)
         assert str(plain.value).endswith(
             "group 'billing' does not take client 'a': its members acknowledge what they get, and this client would "
-            "not; subscribe with `ack=True`, or choose another group"
+            "not; subscribe with `ack=True`, on the command line --ack, or choose another group"
         )
         assert str(acknowledged.value).endswith(
             "group 'news' does not take client 'a': its members do not acknowledge what they get, and this client "
@@ -275,8 +275,8 @@ async def test_members_of_a_scope_share_what_is_published_there_and_have_no_dead
             await ann.subscribe("n > 0", group="market/billing", ack=True)
         assert str(caught.value) == (
             "max_deliveries=5: this client is a member of the scope 'market', and a dead letter would show outside of "
-            "it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None), and look at "
-            "`deliveries` of a job to find one that never succeeds"
+            "it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None) or --no-dead-letters, "
+            "and look at `deliveries` of a job to find one that never succeeds"
         )
         jobs = await ann.subscribe("n > 0", group="market/billing", ack=tidings.Acks(max_deliveries=None))
         await publish(url(server), 1)  # outside of the scope
@@ -300,6 +300,7 @@ async def test_who_may_not_publish_dead_letters_has_none_published_by_the_broker
                 await ann.subscribe("n > 0", group="billing", ack=True)
             assert str(caught.value).endswith(
                 "max_deliveries=5: 'ann' may not publish the dead letters of group 'billing'; add "
-                "`type = 'dead-letter'` to its `publish`, or give None, as in ack=tidings.Acks(max_deliveries=None)"
+                "`type = 'dead-letter'` to its `publish`, or give None, as in ack=tidings.Acks(max_deliveries=None) or "
+                "--no-dead-letters"
             )
             await ann.subscribe("n > 0", group="billing", ack=tidings.Acks(max_deliveries=None))

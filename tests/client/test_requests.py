@@ -154,6 +154,9 @@ async def test_a_reply_to_nothing_is_an_error_at_the_replier() -> None:
             with pytest.raises(error) as refused:
                 await me._requests.reply(Cause((f"re:{made_up}",)), {"n": 1})
             assert str(refused.value) == reason
+        with pytest.raises(tidings.ValueRefused) as odd:
+            await me._requests.reply(Cause(("re:a/guessed", "scope S")), {"n": 1})
+        assert str(odd.value) == "cause 'scope S' is no tag of a session; repeat what the notification came with"
 
 
 @on_both
@@ -312,6 +315,30 @@ async def test_a_session_ends_with_its_opener_and_after_a_time_without_a_reply()
             await until(lambda: sessions.open == 0)
             with pytest.raises(tidings.RequestEnded):
                 await question.reply(n=1)
+
+
+@on_both
+async def test_a_session_ends_with_the_loop_that_takes_its_replies_and_at_the_latest_with_its_time() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="answerer") as answerer,
+    ):
+        task = answering(answerer, times=2)
+        await until(lambda: bool(answerer._local.subscriptions))
+        await asyncio.sleep(0.3)
+        sessions = servers["a"].host.broker.features["requests"]
+        async for reply in asker.request(type="question", n=1, timeout=60):
+            assert reply["n"] == 2
+            break
+        await until(lambda: sessions.open == 0)
+        kept = asker.request(type="question", n=1, timeout=0.3)
+        assert (await anext(kept))["n"] == 2
+        await until(lambda: sessions.open == 0)  # nobody takes more, and the time is up
+        assert not asker._requests.open
+        assert [one["n"] async for one in kept] == [3], "what came in time can still be taken"
+        await kept.aclose()
+        task.cancel()
 
 
 @on_both

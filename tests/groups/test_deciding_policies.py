@@ -10,10 +10,13 @@ import msgspec
 import pytest
 from groups.test_choosing import INTERNAL, clients, got, network, publish, shares, subscribed
 
-from tidings.groups import _panel
-from tidings.model import Notification
+from tidings.groups import Choosing, _panel
+from tidings.model import Identity, Notification
 from tidings.scopes import Join, Leave, Policy, PolicyContext, PolicyUse, SetAttributes, SetPolicy, register_policy
-from tidings.sim import Network
+from tidings.scopes.policies import _rate_limit
+from tidings.scopes.policies._rate_limit import RateLimit
+from tidings.sim import Network, Op
+from tidings.sim._details import Notified
 
 
 def ranked(policy: PolicyUse, *ranks: int, members: str = "abcb") -> Network:
@@ -327,3 +330,73 @@ def test_what_a_new_tree_dropped_goes_to_those_it_was_decided_for(seed: int, wai
     built.run()
     assert [sorted(share) for share in shares(built)] == [list(range(1, 32, 2))] * 4
     assert not any(one.gaps for one in clients(built))
+
+
+@pytest.mark.req("VIS-605")
+def test_a_new_policy_does_not_take_the_state_of_the_old_one_which_judges_what_came_before() -> None:
+    """Both are handed over: what was published before the change may still be under way."""
+    built = network("ab", PolicyUse("rate-limit", {"count": 1, "seconds": 3_600}))
+    subscribed(built)
+    publish(built, 1, 1)
+    published = next(one for one in built.trace.records if one.op is Op.NOTIFY)
+    choosing = built.brokers["a"].features["choosing"]
+    assert isinstance(choosing, Choosing)
+    before = choosing.context.scoping.newest
+    built.change("a", (SetPolicy("s", INTERNAL, PolicyUse("rate-limit", {"count": 1, "seconds": 60})),))
+    while choosing.context.scoping.newest is before:
+        built.run(0.0005)
+    assert [view.comparing for view in choosing._views()] == [("s",), ("s",)]
+    choosing.recall(KEY, [choosing.remembered(KEY)])  # as another point does
+    assert isinstance(published.detail, Notified)
+    identity = Identity(published.detail.origin, 1, 2, "p", 2, published.time)
+    views = (before, choosing.context.scoping.newest)
+    said = [view.chosen(Notification(n=2), ["m0"], identity, ("s",), lambda client: (0, 0)) for view in views]
+    assert [one.clients for one in said] == [(), ("m0",)]
+
+
+@pytest.mark.req("VIS-613")
+def test_what_comes_late_keeps_the_rate_of_when_it_was_published() -> None:
+    policy = RateLimit()
+    policy.init(PolicyContext(INTERNAL, "s", {"count": 2, "seconds": 1}))
+
+    def given(at: float, seq: int) -> bool:
+        identity = Identity("b", 1, seq, "p", seq, round(at * 1_000_000))
+        return bool(policy.select(Notification(n=1), ("@m",), PolicyContext(INTERNAL, "s", {}, identity=identity)))
+
+    assert [given(at, seq) for seq, at in enumerate((100, 100.5, 100.9, 101))] == [True, True, False, True]
+    assert [given(at, seq) for seq, at in enumerate((5, 5.1, 5.2, 6.05, 6.15), 10)] == [True, True, False, True, True]
+    again = RateLimit()
+    again.init(PolicyContext(INTERNAL, "s", {"count": 2, "seconds": 1}))
+    again.recall(policy.remember())
+    policy = again
+    assert [given(at, seq) for seq, at in enumerate((5.15, 100.7, 7.2), 20)] == [False, False, True]
+
+
+@pytest.mark.req("VIS-613")
+def test_what_is_not_known_any_more_is_not_given_too_much() -> None:
+    share = _rate_limit._Share()
+    share.add(((at, "b", 1, at) for at in range(1, 6)), 3)
+    assert [one[0] for one in share.given] == [3, 4, 5]
+    assert [share.has_room((at, "b", 1, 99), 9, 2) for at in (1, 4, 5)] == [False, False, True]
+
+
+def test_what_waits_for_a_policy_that_is_replaced_is_told_as_a_gap() -> None:
+    built = network("ab", RELEASE)
+    members = subscribed(built)
+    say(built, "p", "write", 1, 1)
+    built.change("a", (SetPolicy("s", INTERNAL, PolicyUse("rate-limit", {"count": 9, "seconds": 1})),))
+    built.run()
+    assert all(any(gap.first <= 1 for gap in one.gaps) for one in members)
+    say(built, "p", "commit", 1, 2)
+    assert shares(built) == [[2], [2]]
+
+
+def test_many_members_share_what_a_rate_may_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_rate_limit, "MAX_TOTAL", 12)
+    policy = RateLimit()
+    policy.init(PolicyContext(INTERNAL, "s", {"count": 1_000, "seconds": 0.001}))
+    members = [f"@m{at}" for at in range(4)]
+    for seq in range(1, 11):
+        identity = Identity("b", 1, seq, "p", seq, seq * 1_000_000)
+        assert policy.select(Notification(n=1), members, PolicyContext(INTERNAL, "s", {}, identity=identity)) == members
+    assert [len(share.given) for share in policy._shares.values()] == [3] * 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mobility.roamers import BROKERS, OPTIONS, handing, keeping, network, numbers, roaming, states, walker
+from mobility.roamers import BROKERS, OPTIONS, handing, homes, keeping, network, numbers, roaming, states, walker
 
 from tidings.broker import RoutingOptions
 from tidings.mobility import MobilityOptions, Outcome, Scheme
@@ -77,7 +77,7 @@ def test_a_client_that_finds_no_copy_gets_what_it_missed_from_the_broker_that_it
     assert ((new, old), (lender, asker)) == (("c", "a"), ("a", "c"))
     assert isinstance(asked, Seek)
     assert isinstance(lent, Lent)
-    assert fallback(world, "c").lent == 2
+    assert fallback(world, "c").fetched == 2
     assert roaming(world, "c").scheme_of(world.brokers["c"].client("phone")) == "reactive"  # type: ignore[arg-type]
     feed.publish(n=3)
     world.run(8)
@@ -138,7 +138,7 @@ def test_nothing_is_lost_or_comes_twice_while_publications_are_on_their_way(slow
     world.run(8)
     for one in (feed, near, beside):
         assert [got["n"] for got in phone.received if got["of"] == one.name] == list(range(100))
-    assert fallback(world, "c").lent or algorithm == "flooding"  # there the origins may be as quick
+    assert fallback(world, "c").fetched or algorithm == "flooding"  # there the origins may be as quick
     assert not check(world.trace)
 
 
@@ -189,8 +189,32 @@ def test_what_was_overwritten_is_not_lent_and_what_is_too_much_is_left_to_its_or
         phone.attach("c")
         world.run(8)
         assert numbers(phone) == list(range(10))
-        assert not fallback(world, "c").lent
+        assert not fallback(world, "c").fetched
         assert not check(world.trace)
+
+
+@pytest.mark.parametrize(("filters", "several"), [(0, 200), (3, 2)])
+def test_neither_many_small_notifications_nor_large_filters_make_a_message_too_large(
+    filters: int, several: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"broker._doors.MAX_ROUTED": 22_000, "mobility._placing.MAX_CONTEXT": 20_000}
+    limits |= {"mobility._fallback.LENT_BYTES": 15_000, "mobility._fallback.MAX_SAID": 20_000}
+    for limit, size in limits.items():
+        monkeypatch.setattr(f"tidings.{limit}", size)
+    world = network(edges=[])
+    phone, feed = walker(world)
+    for n in range(filters):
+        phone.subscribe(f"large = {n} AND text <> '{'x' * 16_000}'")
+    roaming(world, "a").placing.locate = lambda client: ["a"]  # it is listened for at its own broker only
+    world.run(3)
+    missed(world, phone, feed)
+    for n in range(several):
+        feed.publish(n=n)
+    world.run(3)
+    phone.attach("c")
+    world.run(8)
+    assert numbers(phone) == list(range(several))
+    assert not check(world.trace)
 
 
 def test_strangers_and_those_who_did_not_host_the_client_are_told_nothing() -> None:
@@ -269,4 +293,18 @@ def test_a_debt_of_which_something_was_forgotten_meanwhile_is_paid_by_its_origin
     assert len(said) == (2 if scheme is Scheme.PROACTIVE else 0)
     assert [n for n in numbers(phone) if n != 1] == [2, 3, 4, 5]
     assert 1 in numbers(phone)
+    assert not check(world.trace)
+
+
+def test_nothing_is_kept_for_a_question_that_will_not_come() -> None:
+    world = network(edges=[("a", "b")], routing=RoutingOptions(advertisements=True))
+    phone, feed = walker(world)
+    feed.advertise("n >= 0")
+    world.run(2)
+    missed(world, phone, feed, 1)
+    phone.attach("c")
+    world.run(0.018)  # its claim is there
+    assert not homes(world, "a")
+    world.run(8)
+    assert numbers(phone) == [1]
     assert not check(world.trace)

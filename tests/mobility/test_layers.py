@@ -295,6 +295,6 @@ def test_a_transfer_adds_its_edge_at_both_brokers_and_the_next_one_refreshes_it(
         edges = [one.graph.edge("a", "c") for one in ends if isinstance(one, Neighbourhood)]
         used.append([edge.last_used for edge in edges if edge is not None])
     assert numbers(phone) == [0, 1, 2]
-    assert sum(one.transferred for name in "ac" if (one := roaming(world, name).transfers) is not None) == 3
+    assert sum(one.fetched for name in "ac" if (one := roaming(world, name).transfers) is not None) == 3
     assert [len(one) for one in used] == [2, 2, 2]
     assert used[0] < used[1] < used[2]

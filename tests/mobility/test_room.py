@@ -61,6 +61,7 @@ def test_a_crowd_that_vanishes_leaves_its_neighbours_within_their_budgets_and_ot
         one.vanish(noticed=0.3, kept=60)
     run(world, budgets, 3)
     assert keeping(world, "b").refused
+    assert 0 < budgets["b"].refused <= len(crowd), "each copy is refused once, and not each of its subscriptions"
     for n in range(20):
         feed.publish(n=n, crowd=40, part=n % 12, text="x" * 5_000)
     run(world, budgets, 3)

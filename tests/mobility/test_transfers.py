@@ -90,7 +90,7 @@ def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() -> None:
     assert [envelope.notification["n"] for envelope, _ in part.held] == [2, 3, 4]
     assert not {"Fetch", "Wave"} & set(asked)  # no origin was asked
     assert handing(network, "c").outcomes[Outcome.HIT] == 1
-    assert transfers(network, "c").transferred == 3
+    assert transfers(network, "c").fetched == 3
     assert not homes(network, "a")
     assert not keeping(network, "a").buffer.bytes
     assert not [one for one in network.brokers["a"].clients if one.principal == "phone"]
@@ -288,8 +288,33 @@ def test_the_same_walk_is_served_by_each_scheme_in_its_own_way() -> None:
         features = [broker.features["roaming"] for broker in network.brokers.values() if "roaming" in broker.features]
         assert sum(one.handing.outcomes[Outcome.HIT] for one in features if isinstance(one, Roaming)) == hits
         fetched = [one.transfers for one in features if isinstance(one, Roaming)]
-        assert sum(one.transferred for one in fetched if one is not None) == transferred
+        assert sum(one.fetched for one in fetched if one is not None) == transferred
         assert not check(network.trace)
+
+
+@pytest.mark.req("MOB-067")
+@pytest.mark.parametrize("scheme", [Scheme.REACTIVE, Scheme.PROACTIVE])
+def test_the_share_that_came_from_elsewhere_is_counted(scheme: Scheme) -> None:
+    """With copies, that is what clients get at brokers without one."""
+    network = roamers.network(MobilityOptions(scheme, roamers=("all",), max_degree=1), edges=[("a", "b")])
+    phone, feed = walker(network)
+    for n, broker in enumerate("bcab"):
+        feed.publish(n=2 * n)  # it is there
+        network.run(2)
+        phone.vanish(noticed=0.3, kept=60)
+        network.run(2)
+        feed.publish(n=2 * n + 1)  # it is away
+        network.run(2)
+        phone.attach(broker)
+        network.run(8)
+    assert numbers(phone) == list(range(8))
+    fetched = {name: roaming(network, name).fetched for name in "abc"}
+    if scheme is Scheme.REACTIVE:
+        assert fetched == {"a": 1, "b": 2, "c": 1}  # a half of all
+    else:
+        assert fetched["b"] == 0, "there is a copy"
+        assert fetched["c"] == 1, "there is none"
+    assert not check(network.trace)
 
 
 def test_a_stranger_gets_nothing_and_nonsense_is_counted() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from net.faults import SETTINGS, Cluster, TracedClient, cluster, judged
 from net.world import until
+from soaking import SOAK_SECONDS
 
 import tidings
 from tidings.mobility.workload import BUILDING
@@ -22,7 +23,8 @@ LINKS = sorted({"".join(sorted((one[1], other[1]))) for one, others in BUILDING.
 NAMES = sorted({name for link in LINKS for name in link})
 CLIENTS = 30
 TOPICS = 10
-SECONDS = 40
+SECONDS = max(20.0, SOAK_SECONDS * 0.3)
+"""For which things are broken."""
 
 
 def settings(scheme: str) -> str:

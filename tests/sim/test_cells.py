@@ -14,7 +14,18 @@ from promised import READ
 from sim.traces import BAD, GOOD, REACH, F, Writer
 
 from tidings.model import ROOT_SCOPE, Notification, last
-from tidings.scopes import OPEN, SESSION_ID, CreateScope, Graph, Join, PolicyKind, PolicyUse, SetPolicy, apply
+from tidings.scopes import (
+    OPEN,
+    SESSION_ID,
+    CreateScope,
+    Graph,
+    Join,
+    PolicyKind,
+    PolicyUse,
+    SetAttributes,
+    SetPolicy,
+    apply,
+)
 from tidings.sim import Op, Promises, _faults, check
 from tidings.sim._work import MEMORY_LOST
 from tidings.wire import Ending, Past, Quality
@@ -48,6 +59,11 @@ def unsafe(guarantee: str) -> Writer:
             return job(enlisted(Writer()).pub(1, BAD), BAD)
         case "one-chosen":
             return chosen(chosen(choosing().pub(1), 1), 1, "Z")
+        case "policy-obeyed":
+            return ruled(ruling().pub(1), 1, "Y Z", "Y")
+        case "decided-once":
+            writer = ruled(ruling().pub(1), 1, "Y Z", "Z")
+            return ruled(writer.add(Op.PRESIDES, "b", detail=("s", (2, "b", 1), ((1, "a", 1),))), 2, "Y Z", "Z")
         case "fair-turns":
             writer = choosing().later(20)
             for number in (1, 2):
@@ -152,6 +168,22 @@ def choosing() -> Writer:
 def chosen(writer: Writer, number: int, who: str = "Y") -> Writer:
     about = {"subscription": "s", "publication": number, "publisher": "X", "notification": GOOD}
     return writer.add(Op.NOTIFY, who, detail=("a", 1, number, 0, 1), **about)
+
+
+def ruling() -> Writer:
+    """X publishes where a scope takes it up that gives it to the better one of its members, Y and Z, which is Z."""
+    policy = SetPolicy("s", PolicyKind.DELIVERY, PolicyUse("top-k", {"k": 1, "attribute": "rank"}))
+    members = (Join("s", ROOT_SCOPE), Join("@Y", "s"), Join("@Z", "s"), SetAttributes("@Z", {"rank": 1}))
+    graph = apply(Graph(), (CreateScope("s", OPEN), *members, policy))
+    writer = Writer().add(Op.ACTIVE, "a", detail=(1, graph)).add(Op.ACTIVE, "b", detail=(1, graph))
+    return writer.add(Op.PRESIDES, "a", detail=("s", (1, "a", 1)))
+
+
+def ruled(writer: Writer, term: int, candidates: str, chosen: str) -> Writer:
+    """The deciding point of a term, a or b, says who gets what X has published first."""
+    broker, names = "ab"[term - 1], (frozenset(candidates.split()), frozenset(chosen.split()))
+    detail = ("s", (term, broker, 1), "a", 1, 1, 1, (ROOT_SCOPE, "s"), *names)
+    return writer.add(Op.RULED, broker, publication=1, publisher="X", notification=GOOD, detail=detail)
 
 
 def unchosen(guarantee: str, fault: str) -> Writer:

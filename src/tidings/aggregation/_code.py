@@ -18,8 +18,6 @@ Nothing that a worker says is trusted: panes must be those of the batch, partial
 
 from __future__ import annotations
 
-import json
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -32,9 +30,9 @@ from tidings.wire import encode_body
 
 from ._forms import Read, tellable
 from ._windows import LATEST, MAX_BYTES, MAX_GROUPS, Known, Measured, Shown, Windows
-from .definitions import JP, MAX_NESTING, Aggregate, group_key
+from .definitions import JP, Aggregate, group_key
 from .deploying import Manifest
-from .workers import Answer, Combine, Combined, Job, Lift, Lifted, Present, Presented, Row
+from .workers import MAX_KEY, Answer, Combine, Combined, Job, Lift, Lifted, Present, Presented, Row, told
 
 BATCH_ROWS = 64
 """How many publications are lifted in one batch, at most."""
@@ -50,8 +48,6 @@ COMPACT_AT = 16
 """At how many partials of one pane they are combined here."""
 REMEMBERED = 2_000
 """How many results of a worker are remembered."""
-MAX_KEY = 256
-"""The most characters of a key."""
 
 Bag = tuple[bytes, ...]
 Submit = Callable[[Sequence[Job], Callable[[Sequence[Answer] | str], None]], None]
@@ -172,36 +168,7 @@ class Computed:
 
     def _value(self, data: bytes, error: float) -> tuple[Any, float] | None:
         """A presented value, if it is one."""
-        if len(data) > self._most or not (0 <= error < math.inf):
-            return None
-        try:
-            value = json.loads(data, parse_constant=_refuse)
-            _check_value(value, 0)
-        except (ValueError, RecursionError):
-            return None
-        return value, error
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(word)
-
-
-def _check_value(value: object, depth: int) -> None:
-    """Raise `ValueError` for a value that cannot be told: code that writes its answers by itself may make one up."""
-    if depth > MAX_NESTING:
-        raise ValueError(f"nested deeper than {MAX_NESTING} levels")
-    if isinstance(value, str):
-        value.encode()
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError("a number that is beyond all floats")
-    elif isinstance(value, list):
-        for one in value:
-            _check_value(one, depth + 1)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            _check_value(name, depth + 1)
-            _check_value(one, depth + 1)
+        return told(data, error) if len(data) <= self._most else None
 
 
 class CodeWindows(Windows):

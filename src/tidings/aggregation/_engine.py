@@ -41,6 +41,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol
 
+from tidings.model import AggregateError
+
 from ._forms import Read
 from ._riding import Traffic
 from ._shares import ADAPT_AFTER, Below, Policy, is_about_right, split
@@ -171,7 +173,9 @@ class Engine(Generic[L]):
     # --- neighbours -----------------------------------------------------------------------------------
 
     def asked(self, link: L, number: int, subject: Subject, bound: float) -> None:
-        """A neighbour asks, under a number that it has not used before."""
+        """A neighbour asks, under a number that it has not used before; `AggregateError` if it has."""
+        if number in self._wanted.get(link, ()):
+            raise AggregateError(f"ask {number} stands already, for another subject; give each ask a number of its own")
         state = self._state(subject)
         side = state.side(link) or state.add(link)
         if side.want is not None:  # it has not cancelled what it asked before

@@ -4,7 +4,7 @@ from tidings.model import guard_log
 
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
-from ._causes import Cause, check_cause, climbs, current, during, enter, is_handling, leave, reaction, session_tag
+from ._causes import Cause, check_cause, climbs, current, during, enter, handled_here, leave, reaction, session_tag
 from ._context import Context
 from ._deciding import POINT_WAVE, Decider, Lineage, Points, Term, point_of
 from ._durables import DurableRecord, Durables
@@ -131,8 +131,8 @@ __all__ = [
     "during",
     "enter",
     "from_past",
+    "handled_here",
     "is_checked",
-    "is_handling",
     "is_located",
     "leave",
     "owed",

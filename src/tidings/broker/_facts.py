@@ -10,9 +10,10 @@ the first hole (`resume`), and leaves out what is in a range (`in`).
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 from tidings.model import EventKey, Position
@@ -29,6 +30,7 @@ Told: TypeAlias = dict[str, dict[int, list[tuple[int, int]]]]
 
 
 _NONE: dict[int, list[tuple[int, int]]] = {}
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 class Facts:
@@ -86,16 +88,15 @@ class Facts:
         if ranges and ranges[-1][0] <= first <= ranges[-1][1] + 1:  # it goes on where it was
             ranges[-1] = (ranges[-1][0], max(ranges[-1][1], last))
             return
-        before = [one for one in ranges if one[1] + 1 < first]
-        behind = [one for one in ranges if one[0] > last + 1]
-        between = ranges[len(before) : len(ranges) - len(behind)]
-        if between:
-            first, last = min(first, between[0][0]), max(last, between[-1][1])
-        epochs[epoch] = [*before, (first, last), *behind]
-        if len(epochs[epoch]) > self._most:
-            one, two, *rest = epochs[epoch]
+        begin = bisect_left(ranges, first - 1, key=_LAST)
+        end = bisect_right(ranges, last + 1, key=_FIRST)
+        if begin < end:
+            first, last = min(first, ranges[begin][0]), max(last, ranges[end - 1][1])
+        ranges[begin:end] = [(first, last)]
+        if len(ranges) > self._most:
+            one, two = ranges[:2]
             self.holes.append((origin, epoch, one[1] + 1, two[0] - 1))
-            epochs[epoch] = [(one[0], two[1]), *rest]
+            ranges[:2] = [(one[0], two[1])]
         if len(epochs) > MAX_EPOCHS:
             del epochs[min(epochs)]
 

@@ -67,9 +67,13 @@ class InnerClient:
             self._broker.runtime.call_later(0, self._take_up)
         self._waiting.append(frame)
 
+    def forget(self) -> None:
+        """Let the broker hear nothing more of what was said and waits."""
+        self._waiting.clear()
+
     def _take_up(self) -> None:
         for _ in range(len(self._waiting)):
-            if self._open:
+            if self._open and self._waiting:
                 self._broker.receive(self.link, self._waiting.popleft())
         if self._open and self._waiting:
             self._broker.runtime.call_later(0, self._take_up)

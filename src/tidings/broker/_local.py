@@ -72,7 +72,7 @@ from tidings.wire import (
 )
 
 from ._bounds import check_place, is_located, resolved
-from ._causes import NO_TAGS, handle, reaction, session_tags
+from ._causes import NO_TAGS, handle, handled_here, reaction, session_tags
 from ._local_subscription import Callback, LocalSubscription, Membership, TakeMany
 from ._repetitions import Repetitions
 from ._working import Working
@@ -178,7 +178,7 @@ class LocalBroker:
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
         self._published = seq
-        message = Publish(seq, body, quality, ttl, reaction(), opens)
+        message = Publish(seq, body, quality, ttl, reaction() if handled_here() else NO_TAGS, opens)
         if quality is not Quality.FIRE and opens is None:  # a request is answered by its replies, or by their absence
             self._unacknowledged[seq] = message
         self._send(Frame(message))

@@ -47,7 +47,8 @@ def compact(
     job = archives().compact
     with progress_bar("merging", as_json) as progress:
         done = job(directory, **_range(since, until), dry_run=dry_run, progress=progress)
-    _tell("merged", done, dry_run, as_json)
+    later = 0 if done.before or until is not None or as_json else job(directory, dry_run=True).before
+    _tell("merged", done, dry_run, as_json, nothing=f": {_later(later)}." if later else ".")
 
 
 @archive.command()
@@ -127,7 +128,8 @@ def stats(directory: Directory, as_json: AsJson = False) -> None:
         day = days[file.path.parent.parent.name.removeprefix("date="), file.origin]
         for at, value in enumerate((1, header.rows, file.path.stat().st_size)):
             day[at] += value
-    merging = module.compact(directory, dry_run=True)
+    merging = module.compact(directory, **_range(None, None), dry_run=True)
+    later = module.compact(directory, dry_run=True).before - merging.before
     for damage in reader.damage:
         complain(f"warning: {damage.path} cannot be read and was skipped: {damage.problem}")
     names = ("date", "origin", "files", "publications", "bytes")
@@ -143,6 +145,8 @@ def stats(directory: Directory, as_json: AsJson = False) -> None:
     Console(highlight=False, soft_wrap=True).print(table)
     if merging.before:
         print(f"`tidings archive compact {directory}` would make {merging.after:,} files of {merging.before:,}.")
+    if later > 0:
+        print(f"{_later(later)}.")
 
 
 @archive.command()
@@ -180,14 +184,18 @@ def progress_bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _tell(verb: str, done: Any, dry_run: bool, as_json: bool) -> None:
+def _later(files: int) -> str:
+    return f"{files:,} files of the current hour can be merged once it is over"
+
+
+def _tell(verb: str, done: Any, dry_run: bool, as_json: bool, *, nothing: str = ".") -> None:
     for damage in done.damage:
         complain(f"{damage.path} was skipped: {damage.problem}; `tidings archive verify` says more")
     if as_json:
         told = {**asdict(done), "damage": [{"path": str(one.path), "problem": one.problem} for one in done.damage]}
         print(json.dumps({**told, "dry_run": dry_run}))
     elif not done.before:
-        print("Nothing to do.")
+        print(f"Nothing to do{nothing}")
     else:
         into = f" into {done.after:,}" if done.after else ""
         saved = f"; {size_of(done.bytes_before)} became {size_of(done.bytes_after)}" if done.bytes_after else ""

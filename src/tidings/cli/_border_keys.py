@@ -17,7 +17,7 @@ from ._errors import UsageError
 def keygen(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the secret goes: a new file.")],
 ) -> None:
-    """Make a secret for [[border_key]] in FILE, readable by you alone. `tidings aggregate keygen` makes a pair."""
+    """Make a secret for a `border_key` in FILE, readable by you alone. `tidings aggregate keygen` makes a pair."""
     write_key(file, secret_key(secrets.token_bytes(32)))
 
 

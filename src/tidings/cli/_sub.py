@@ -65,6 +65,13 @@ def sub(
         bool,
         typer.Option("--ack", help="With --group: acknowledge each notification once it is printed; a work queue."),
     ] = False,
+    no_dead_letters: Annotated[
+        bool,
+        typer.Option(
+            "--no-dead-letters",
+            help="With --ack: give a job to members until one acknowledges it, as groups of scopes do.",
+        ),
+    ] = False,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -105,6 +112,8 @@ def sub(
         raise UsageError("--group begins with what is published, and --past begins earlier; choose one")
     if ack and group is None:
         raise UsageError("--ack needs the name of a group; give one with --group")
+    if no_dead_letters and not ack:
+        raise UsageError("--no-dead-letters is about jobs that are acknowledged; give --ack, too")
     if state is not None and client_name is None:
         raise UsageError("--state needs the name of a client; give one with --client")
     bound = None if past is None else _bound(past)
@@ -118,9 +127,10 @@ def sub(
         insecure=insecure,
         state=state,
     )
+    acks = tidings.Acks(max_deliveries=None) if no_dead_letters else tidings.Acks() if ack else None
     printer = _JsonPrinter() if as_json else _Printer(marked=past is not None)
     complete = asyncio.run(
-        _listen(client, wanted, printer, _How(durable, group, ack, bound, best_effort), count, timeout)
+        _listen(client, wanted, printer, _How(durable, group, acks, bound, best_effort), count, timeout)
     )
     if not complete:
         complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
@@ -132,7 +142,7 @@ class _How(NamedTuple):
 
     durable: str | None
     group: str | None
-    ack: bool
+    acks: tidings.Acks | None
     past: Bound | None
     best_effort: bool
 
@@ -219,8 +229,8 @@ async def _listen(
 
 
 def _subscribe(client: tidings.Client, wanted: Filter, printer: _Printer, how: _How) -> tidings.Subscription[Any]:
-    if how.group is not None and how.ack:
-        return client.subscribe(wanted, on_gap=printer.gap, group=how.group, ack=True)
+    if how.group is not None and how.acks is not None:
+        return client.subscribe(wanted, on_gap=printer.gap, group=how.group, ack=how.acks)
     return client.subscribe(
         wanted,
         on_gap=printer.gap,

@@ -84,6 +84,7 @@ class Client(Publishing, Subscribing, Inquiries):
             on_reconnect=settings.on_reconnect,
             take_over=settings.take_over,
             silence=settings.silence,
+            overlap=settings.overlap,
         )
         send = self._link.traffic.send
         self._life = Lifecycle(lambda: self.name)

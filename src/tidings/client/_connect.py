@@ -30,6 +30,7 @@ def connect(
     take_over: bool = False,
     state: AnyState | None = None,
     silence: float | None = None,
+    overlap: bool = False,
 ) -> Client:
     """Make a client of the service. Open it with `async with`, or with `await` and close it with `close()`.
 
@@ -67,6 +68,9 @@ def connect(
     0.5 to 600; without it the broker decides, usually for 30. A client that is carried around wants a short one: the
     sooner it notices that it has lost its broker, the sooner it finds another. See docs/client.md.
 
+    With `overlap`, `Client.move` enters the next broker before it leaves the old one, and for half a second the client
+    takes what both send, so that subscriptions see no silence in between. The same holds if its broker asks it to go.
+
     A `token` is sent only to brokers on this machine and to `tidings+tls://`. With `insecure` it is sent to others,
     too, and can be read on the way; without, `NotAdmitted` is raised.
     """
@@ -88,5 +92,6 @@ def connect(
             take_over=take_over,
             state=state,
             silence=silence,
+            overlap=overlap,
         )
     )

@@ -63,6 +63,8 @@ class Connection(Stream):
         self.greeted = False
         """Whether the broker may know of this client by this connection."""
         self.farewell: Reject | None = None
+        self.place = ""
+        """Where its broker stands."""
         self.vigil: Vigil | None = None
         """Watches it, once the broker has let this client in."""
 
@@ -137,6 +139,7 @@ class Connection(Stream):
             if kind != Part.WELCOME:
                 raise WireError(f"the answer to a hello is WELCOME or REJECT, not a part of kind {kind}")
             welcome = decode_words(payload, Welcome)
+            self.place = welcome.place
             self.link.welcomed(self, welcome)
             self.answer.set_result(welcome)
         if self.vigil is not None:

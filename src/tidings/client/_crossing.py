@@ -14,6 +14,10 @@ old one is left:
    before the welcome, and is no reason to give up. With the welcome the link changes over, in one step: from then on
    nothing is taken from the old connection, and everything is announced at the new one, with positions.
 
+With `overlap`, what the old connection still brings is taken, too, until its broker ends it: that goes on delivering
+for half a second after it has given the client away. Both send in order, and whatever has come is not taken again.
+Where the two brokers have different places it is not done: a filter with `myloc` means something else at each.
+
 If a step fails, the old connection goes on as if nothing had happened, and the next address is tried. If the old one
 is lost meanwhile, the link reconnects as it always does.
 """
@@ -63,6 +67,11 @@ class Crossing:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the client '%s' could not leave its broker", self._link.name, exc_info=error)
 
+    async def to(self, address: Address) -> bool:
+        """Go to another broker because the application wants it; False: the client is where it was."""
+        old = self._link.traffic.connection
+        return old is not None and not old.gone.done() and await self._crossed(old, address, evacuated=False)
+
     async def over(self) -> None:
         """Wait until no crossing is under way."""
         if self._task is not None:
@@ -91,7 +100,7 @@ class Crossing:
         log.info("the client '%s' stays at broker '%s', which is about to stop", link.name, link.broker)
         link.traffic.send(Frame(Extension(EVACUATION, pack(Stays(number, tried)))))
 
-    async def _crossed(self, old: Connection, address: Address) -> bool:
+    async def _crossed(self, old: Connection, address: Address, *, evacuated: bool = True) -> bool:
         """Whether the client is let in there."""
         link = self._link
         connection = Connection(link, address)
@@ -102,7 +111,7 @@ class Crossing:
             if link.traffic.connection is not old or old.gone.done():
                 return False
             self.greeted = old
-            await connection.enter(link.hello(fresh=True))
+            await connection.enter(link.hello(fresh=True, evacuated=evacuated))
         except ConnectionFailed as error:
             log.info("%s: %s", address, error)
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker, current
@@ -146,7 +147,8 @@ class Publishing:
                     f"broker '{self._link.broker}' is of a version that knows no requests; upgrade it, or publish"
                 )
             if not self._link.traffic.flowing or self._publications.full:
-                await self._may_publish()
+                async with asyncio.timeout(timeout):
+                    await self._may_publish()
             self._published += 1
             return self._local.publish(content, opens=opening)
 

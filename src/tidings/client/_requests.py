@@ -1,18 +1,21 @@
 """Requests and replies in the hands of an application.
 
 A request is on its way when it is awaited or iterated over. It ends with its first reply if it is awaited; if it is
-iterated over, at the end of its time or of the loop. Replies that nobody has taken are dropped then.
+iterated over, at the end of its time, or with the loop: when nothing refers to its replies any more. So nothing here
+refers to them but by weak references.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from weakref import ref
 
 from tidings.broker import Cause
-from tidings.model import NoReply, NotARequest, Notification, RequestEnded, TidingsError
+from tidings.model import NoReply, NotARequest, Notification, RequestEnded, TidingsError, TopologyError
 from tidings.wire import (
     MAX_TO,
     REQUESTS,
@@ -37,7 +40,7 @@ REQUEST_TIMEOUT = 10.0
 """Seconds that a request waits for replies, unless it says otherwise."""
 
 Publish = Callable[[Opening], Awaitable[int]]
-"""Publishes a request that opens a session; its number."""
+"""Publishes a request that opens a session; its number. `TimeoutError` if it cannot leave in time."""
 
 
 class Replies(AsyncIterator[Notification], Awaitable[Notification]):
@@ -51,13 +54,17 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
         self._publish = publish
         self._timeout = timeout
         self._id = ""
-        self._number = 0
+        self.number = 0
+        """Of the publication; 0: it has not left."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._late = False
         self._came: deque[Notification] = deque()
         self._news: asyncio.Future[None] | None = None
         self._error: TidingsError | None = None
         self._over = False
+        self._ended = False
+        """Whether no more replies are taken from the broker."""
 
     def __await__(self) -> Generator[None, None, Notification]:
         return self._first().__await__()
@@ -69,7 +76,7 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
             reply = await self._next()
         finally:
             self._close(ended=reply is not None)  # with the only reply, the broker has ended the session
-        if reply is None and not self._number:
+        if reply is None and not self.number:
             raise NoReply(
                 f"the request has not left within {self._timeout:g} s, because there is no broker now, or it takes no "
                 "more; ask again later"
@@ -106,18 +113,15 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
     async def _begin(self, replies: int) -> None:
         if self._id:
             raise TidingsError("this request was made before; call `request` again for another one")
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._id = self._requests.new_id()
-        self._timer = loop.call_later(self._timeout, self._is_late)
-        self._requests.open[self._id] = self
+        self._requests.open[self._id] = here = ref(self)
+        self._timer = self._loop.call_later(self._timeout, _is_late, here)
         idle = int(self._timeout * 1_000_000) + 1_000_000
         try:
-            async with asyncio.timeout(self._timeout):  # there may be no broker now, or one that takes no more
-                self._number = await self._publish(Opening(self._id, replies, idle))
+            self.number = await self._publish(Opening(self._id, replies, idle))
         except TimeoutError:
             self._late = True
-        else:
-            self._requests.numbers[self._number] = self
 
     async def _next(self) -> Notification | None:
         """The next reply; None when the time is up."""
@@ -130,9 +134,10 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
             await self._news
         return self._came.popleft()
 
-    def _is_late(self) -> None:
-        self._late = True
-        self._wake()
+    def __del__(self) -> None:
+        if self._loop is not None and not self._ended:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and the client with it
+                self._loop.call_soon_threadsafe(self._requests.close, self._id, self._error is None)
 
     def _wake(self) -> None:
         if self._news is not None and not self._news.done():
@@ -143,9 +148,20 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
             self._over = True
             if self._timer is not None:
                 self._timer.cancel()
-            self._requests.close(self._id, self._number, told=self._error is None and not ended)
+            self._end(tell=not ended)
+
+    def _end(self, *, tell: bool = True) -> None:
+        if self._id and not self._ended:
+            self._ended = True
+            self._requests.close(self._id, tell and self._error is None)
 
     # --- what the service says ------------------------------------------------------------------------
+
+    def late(self) -> None:
+        """The time is up: what came can still be taken."""
+        self._late = True
+        self._end()
+        self._wake()
 
     def came(self, reply: Notification) -> None:
         """Take a reply."""
@@ -158,6 +174,11 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
         self._wake()
 
 
+def _is_late(replies: ref[Replies]) -> None:
+    if (known := replies()) is not None:
+        known.late()
+
+
 class Requests:
     """The requests of one client that wait for replies, and its replies that wait for their outcome."""
 
@@ -165,18 +186,16 @@ class Requests:
         """`check` raises the reason if the client is not open."""
         self._send = send
         self._check = check
-        self.open: dict[str, Replies] = {}
-        self.numbers: dict[int, Replies] = {}
-        """By the number of the publication."""
+        self.open: dict[str, ref[Replies]] = {}
         self._outcomes: Pending[Outcome] = Pending()
         self._count = 0
         self.new_id: Callable[[], str] = lambda: secrets.token_hex(12)
         """Makes an id that nobody guesses."""
 
-    def close(self, id: str, number: int, *, told: bool) -> None:
+    def close(self, id: str, tell: bool) -> None:
         """No more replies are wanted; the broker is told, unless it said so itself."""
-        self.numbers.pop(number, None)
-        if self.open.pop(id, None) is not None and told:
+        self.open.pop(id, None)
+        if tell:
             self._send(Extension(REQUESTS, pack(Close(id))))
 
     async def reply(self, cause: Cause | None, notification: Mapping[str, object]) -> None:
@@ -203,27 +222,39 @@ class Requests:
         if isinstance(said, Outcome):
             self._outcomes.came(str(said.number), said)
         elif isinstance(said, Replied):
-            if (replies := self.open.get(said.id)) is not None:
+            if (replies := self._known(said.id)) is not None:
                 replies.came(decode_body(said.body))
-        elif isinstance(said, Ended) and (replies := self.open.get(said.id)) is not None:
+        elif isinstance(said, Ended) and (replies := self._known(said.id)) is not None:
             replies.failed(error_from(said.error, said.reason))
+
+    def _known(self, id: str) -> Replies | None:
+        known = self.open.get(id)
+        return None if known is None else known()
+
+    @property
+    def _all(self) -> list[Replies]:
+        return [replies for known in list(self.open.values()) if (replies := known()) is not None]
 
     def refused(self, number: int, error: TidingsError) -> bool:
         """A publication was refused; whether it was a request."""
-        if (replies := self.numbers.get(number)) is not None:
+        replies = next((one for one in self._all if one.number == number), None)
+        if replies is not None:
             replies.failed(error)
         return replies is not None
 
     def renewed(self) -> None:
         """The broker knows nothing any more of what was sent before."""
         error = RequestEnded("the broker has forgotten this client, and what it waited for; ask again")
-        for replies in list(self.numbers.values()):
-            replies.failed(error)
-        self._outcomes.failed(error)
+        for replies in self._all:
+            if replies.number:
+                replies.failed(error)
+        self._outcomes.failed(
+            TopologyError("the broker has forgotten this client; whether the reply arrived is not known")
+        )
 
     def failed(self, error: TidingsError) -> None:
         """Nothing more will be heard of any."""
-        for replies in list(self.open.values()):
+        for replies in self._all:
             replies.failed(error)
         self._outcomes.failed(error)
 

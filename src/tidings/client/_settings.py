@@ -53,6 +53,7 @@ class Settings:
     take_over: bool = False
     state: AnyState | None = None
     silence: float | None = None
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         if self.serialiser not in list(SERIALISERS):  # which need not be hashable

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from weakref import WeakSet
 
-from tidings.broker import Cause, during, enter, is_handling, leave
+from tidings.broker import Cause, LocalBroker, during, enter, handled_here, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
@@ -60,8 +60,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
     arrives. `async with subscription` ends it at the end.
     """
 
-    def __init__(self, subscriptions: Subscriptions, terms: Terms[_T], id: str) -> None:
+    def __init__(self, subscriptions: Subscriptions, local: LocalBroker, terms: Terms[_T], id: str) -> None:
         self._subscriptions = subscriptions
+        self._local = local
         self._terms = terms
         self.filter: Matches = terms.filter
         self.id = id
@@ -110,7 +111,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Until the next is asked for, what this task publishes is a reaction to this one: see docs/sessions.md.
         """
-        handling = is_handling()
+        handling = handled_here()
         if handling:
             self.leave()
         if self.durable is not None:
@@ -275,17 +276,18 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             if type(item) is Misfit:
                 self._does_not_fit(item)
                 return
-        tags = self._subscriptions.delivering_tags
-        cause = Cause(tags, kept=self._terms.keep_context) if tags else None
-        if cause is not None and cause.request and item is notification:
-            item = self._subscriptions.request_of(notification, cause)
-        if self._callback is not None:
-            if cause is not None:
+        if tags := self._local.delivering_tags:
+            cause = Cause(tags, kept=self._terms.keep_context)
+            if cause.request and item is notification:
+                item = self._subscriptions.request_of(notification, cause)
+            if self._callback is not None:
                 self._call_in_context(item, cause)
-            else:
-                self._call(item)
+                return
+            item = _Caused(item, cause)
+        elif self._callback is not None:
+            self._call(item)
             return
-        self._queue.append(item if cause is None else _Caused(item, cause))
+        self._queue.append(item)
         if self.durable is not None:
             self.durable.queued(self._subscriptions.delivering)
         waiting = len(self._queue)

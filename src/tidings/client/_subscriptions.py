@@ -57,7 +57,7 @@ class Subscriptions:
                 f"broker '{self._link.broker}' knows nothing of groups, so it cannot let this client into "
                 f"'{terms.group}'; it runs an older version: upgrade it"
             )
-        subscription = Subscription(self, terms, self._local.new_id())
+        subscription = Subscription(self, self._local, terms, self._local.new_id())
         if terms.durable is not None:
             self.durables.add(subscription, terms.durable)
         elif terms.group is not None and terms.acks is not None:
@@ -167,11 +167,6 @@ class Subscriptions:
     def delivering_past(self) -> bool:
         """Whether what is being handed over comes from the past."""
         return self._local.delivering_past
-
-    @property
-    def delivering_tags(self) -> tuple[str, ...]:
-        """The sessions that what is being handed over belongs to."""
-        return self._local.delivering_tags
 
     def request_of(self, notification: Notification, cause: Cause) -> Notification:
         """A request as an application gets it: it can be replied to."""

@@ -15,6 +15,7 @@ from tidings.wire import (
     MSGPACK,
     SERIALISERS,
     UNREADABLE,
+    Deliver,
     Frame,
     Parser,
     Part,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 OUTBOX = 64
 """Publications that are encoded together at most."""
+LONGEST_OVERLAP = 2.0
+"""Seconds after which a connection that was left is closed, if its broker has not ended it."""
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 MOST_SINGLE = 64
@@ -55,6 +58,10 @@ class Traffic:
         self._outbox: list[Frame] = []
         self.connection: Connection | None = None
         """The connection that there is now."""
+        self._left_with: Serialiser = self._serialiser
+        """What the connection of before spoke."""
+        self._drained: Connection | None = None
+        """A connection that was left, and is read until its broker ends it."""
         self._ack_timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._held = False
@@ -106,11 +113,24 @@ class Traffic:
 
     def carry(self, connection: Connection, serialiser: str) -> Connection | None:
         """Go on over this connection; return the one of before, if there was one."""
-        self._serialiser = SERIALISERS[serialiser]
+        self._left_with, self._serialiser = self._serialiser, SERIALISERS[serialiser]
         left, self.connection = self.connection, connection
         if self._paused:
             connection.pause()
         return left
+
+    def drain(self, connection: Connection) -> None:
+        """Take the notifications that a connection still brings which was left, until its broker ends it."""
+        self._give_up_drained()
+        self._drained = connection
+        if not connection.gone.done():
+            connection.gone.set_result(None)  # whoever watched it watches the new one from now on
+        connection.loop.call_later(LONGEST_OVERLAP, connection.abort)
+
+    def _give_up_drained(self) -> None:
+        if self._drained is not None:
+            self._drained.abort()
+            self._drained = None
 
     def leave(self) -> Connection | None:
         """Go on without a connection; return the one of before."""
@@ -138,6 +158,7 @@ class Traffic:
         """Send what waits, and acknowledge nothing more by itself."""
         if self._ack_timer is not None:
             self._ack_timer.cancel()
+        self._give_up_drained()
         self.flush()
 
     # --- what goes ------------------------------------------------------------------------------------
@@ -227,14 +248,16 @@ class Traffic:
     def pause(self) -> None:
         """Stop reading: the application does not keep up."""
         self._paused = True
-        if self.connection is not None:
-            self.connection.pause()
+        for connection in (self.connection, self._drained):
+            if connection is not None:
+                connection.pause()
 
     def resume(self) -> None:
         """Read again."""
         self._paused = False
-        if self.connection is not None:
-            self.connection.unpause()
+        for connection in (self.connection, self._drained):
+            if connection is not None:
+                connection.unpause()
 
     def taken(self, connection: Connection) -> None:
         """Find out whether the broker takes what is sent, which may have changed."""
@@ -246,6 +269,9 @@ class Traffic:
     def came(self, connection: Connection, parts: list[tuple[int, bytes]]) -> None:
         """Handle the parts of a read."""
         session = self._session
+        if connection is self._drained:
+            self._take_late(connection, parts)
+            return
         if connection is not self.connection or session is None:
             return
         self._arrived(connection, session, self._handle(connection, session, parts))
@@ -306,6 +332,22 @@ class Traffic:
                 self._acknowledge()
             elif self._ack_timer is None:
                 self._ack_timer = connection.loop.call_later(ACK_DELAY, self._acknowledge)
+
+    def _take_late(self, connection: Connection, parts: list[tuple[int, bytes]]) -> None:
+        """Handle what a broker still sends that this client has left: notifications, and nothing else."""
+        if self.connection is None or self.connection.gone.done():
+            self._give_up_drained()  # it is nobody's client
+            return
+        for kind, payload in parts:
+            if kind == _DATA:
+                try:
+                    frame = self._left_with.read(payload)
+                except UNREADABLE as error:
+                    raise WireError(f"not a frame: {error}") from None
+                if type(frame.message) is Deliver:
+                    self.receive(frame)
+            elif kind == Part.PING:
+                connection.pong()
 
     def _acknowledge(self) -> None:
         if self._ack_timer is not None:

@@ -58,6 +58,7 @@ class Uplink:
         on_reconnect: OnReconnect | None = None,
         take_over: bool = False,
         silence: float | None = None,
+        overlap: bool = False,
     ) -> None:
         self.name = name
         """What this client is called; "" until a broker has given it a name, if it was given none."""
@@ -80,6 +81,8 @@ class Uplink:
         """The epoch under which the client was attached last."""
         self._keeper: asyncio.Task[None] | None = None
         self._silence = silence
+        self._overlap = overlap
+        """Whether what the old broker sends is taken, too, when the client has entered the next one."""
         self._hurry = asyncio.Event()
         """Set when the application wants a connection now."""
         self._unanswered: float | None = None
@@ -155,6 +158,12 @@ class Uplink:
         Returns when there is a connection. What was under way is handed over again, and fetched.
         """
         await self.crossing.stop()
+        if self._overlap and (there := self.traffic.connection) is not None:
+            if await self.crossing.to(address):
+                return
+            if self.traffic.connection is there and not there.gone.done():
+                stays = f"it is still connected to broker '{self.broker}'"
+                raise ConnectionFailed(f"{address} did not let the client '{self.name}' in; {stays}")
         self._addresses = [address, *(one for one in self._addresses if one != address)]
         connection = self.traffic.leave()
         self.traffic.look()
@@ -210,7 +219,7 @@ class Uplink:
 
     # --- connections ----------------------------------------------------------------------------------
 
-    def hello(self, *, fresh: bool = False) -> Hello:
+    def hello(self, *, fresh: bool = False, evacuated: bool = False) -> Hello:
         """What this client says first; `fresh`: to a broker that shall not go on with its session."""
         traffic, resumes = self.traffic, not fresh
         return Hello(
@@ -226,7 +235,8 @@ class Uplink:
             last=self.broker,
             take_over=self._take_over and not self.attached,
             silence=self._silence or 0.0,
-            evacuated=fresh,
+            evacuated=evacuated,
+            overlap=fresh and self._overlap,
         )
 
     async def _connect(self, address: Address) -> None:
@@ -250,7 +260,10 @@ class Uplink:
         old, self.broker = self.broker, welcome.name
         since, self._parted = self._parted, None
         if left is not None:
-            left.abort()
+            if self._overlap and left.place == connection.place:  # filters mean the same at both
+                self.traffic.drain(left)
+            else:
+                left.abort()
             self.reconnects += 1
             since = left.loop.time()
         self.attached = welcome.attached
@@ -324,14 +337,16 @@ class Uplink:
             return
         farewell = connection.farewell
         why = "the connection was lost" if farewell is None else farewell.reason
-        after = "it does not connect again" if ends else "it connects again"
-        error = ConnectionFailed(f"the client '{self.name}' has lost broker '{self.broker}': {why}; {after}")
+        after = "it will not reconnect" if ends else "reconnecting"
+        error = ConnectionFailed(f"the client '{self.name}' lost broker '{self.broker}': {why}; {after}")
         log.warning("%s", error)
         self.on_lost()
         self._tell("on_disconnect", self._on_disconnect, error)
 
     def _reconnected(self, seconds: float) -> None:
-        log.warning("the client '%s' is connected to broker '%s' after %.1f seconds", self.name, self.broker, seconds)
+        log.warning(
+            "the client '%s' is connected again, to broker '%s', after %.1f seconds", self.name, self.broker, seconds
+        )
         self._tell("on_reconnect", self._on_reconnect, self.broker)
 
     def _tell(self, name: str, callback: Callable[[_T], object] | None, what: _T) -> None:
@@ -365,7 +380,7 @@ class Uplink:
             if now >= report:
                 report = now + OFFLINE_AGAIN
                 why = "; ".join(map(str, problems))
-                text = "the client '%s' has had no broker for %.0f seconds, and its calls wait: %s"
+                text = "the client '%s' has been without a broker for %.0f seconds, and its calls wait: %s"
                 log.warning(text, self.name, now - began, why)
             wait = await self._back_off(wait)
 

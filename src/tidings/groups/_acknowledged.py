@@ -65,7 +65,10 @@ class Acknowledged(Sharing[WorkQueue, Workers, Enlist]):
     """The acknowledged groups of one broker: their members here, and those that it is the point of."""
 
     name = WORK
-    strength = "its members acknowledge what they get, and this client would not; subscribe with `ack=True`"
+    strength = (
+        "its members acknowledge what they get, and this client would not; subscribe with `ack=True`, on the command "
+        "line --ack"
+    )
 
     def __init__(self, plain: Groups) -> None:
         """`plain` are the plain groups of the same broker: a name is of one or the other."""
@@ -287,6 +290,6 @@ def check_work(work: Work, max_in_flight: int, sees: tuple[str, ...] = ()) -> No
     if work.max_deliveries and (scope := next((one for one in sees if one != ROOT_SCOPE), "")):
         raise TidingsError(
             f"max_deliveries={work.max_deliveries}: this client is a member of the scope '{scope}', and a dead letter "
-            "would show outside of it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None), "
-            "and look at `deliveries` of a job to find one that never succeeds"
+            "would show outside of it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None) "
+            "or --no-dead-letters, and look at `deliveries` of a job to find one that never succeeds"
         )

@@ -17,12 +17,24 @@ the feature of groups once more, with other members and another rule for where t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from tidings.broker import SEAT, Advice, Choice, InnerClient, Joinpoint, Link, Passage, Registration, View, point_of
+from tidings.broker import (
+    SEAT,
+    Advice,
+    Choice,
+    InnerClient,
+    Joinpoint,
+    Link,
+    Passage,
+    Registration,
+    Term,
+    View,
+    point_of,
+)
 from tidings.model import NOWHERE, TidingsError
 from tidings.wire import CHOOSING, AnyMessage, Deliver, Envelope, Frame, Gap, Settled
 
@@ -31,8 +43,11 @@ from ._members import Members, _Local
 from ._messages import Begun, Present, Terms
 from ._names import GroupName
 from ._panel import Panel
+from ._point import Group
 
 _EVERYTHING = "TRUE"
+LOOK_AGAIN = 1_000_000
+"""Microseconds after which it is looked whether a version is retired, while something waits for a policy of it."""
 
 
 class _Seated(Members):
@@ -120,6 +135,11 @@ class Choosing(Groups):
         self._waits: dict[Registration, set[str]] = {}
         """The subscriptions that are awaited, each with the scopes whose points must know it."""
         self._points: dict[str, str] = {}
+        self._looking = False
+        self.presides: Callable[[str, Term, Collection[Term]], object] = lambda *begun: None
+        """Told when this broker begins to decide for a scope: under which term, and with the states of which others."""
+        self.ruled: Callable[..., object] = lambda *ruling, waited: None
+        """Told whenever a policy was asked: by which scope and term, about what, whom it could choose, what it said."""
 
     # --- the broker -----------------------------------------------------------------------------------
 
@@ -167,6 +187,7 @@ class Choosing(Groups):
     def _regraph(self) -> None:
         """There is another version: others may be members, and points may be elsewhere."""
         self._soon = False
+        self._look_again()
         points = {scope: self.point(scope) for scope in self._comparing()}
         if points != self._points:
             self._points = points
@@ -174,6 +195,18 @@ class Choosing(Groups):
             self.members.new_tree()
         for link in list(self.context.clients):
             self._look_at(link)
+
+    def _look_again(self) -> None:
+        """What waits for a policy that has been replaced is lost when the version that had it is retired."""
+        for group in self.groups.values():
+            group.look_again()
+        if not self._looking and len(self.context.scoping.versions) > 1 and any(map(_waits, self.groups.values())):
+            self._looking = True
+            self.context.call_later(LOOK_AGAIN, self._looked)
+
+    def _looked(self) -> None:
+        self._looking = False
+        self._look_again()
 
     # --- members --------------------------------------------------------------------------------------
 
@@ -203,6 +236,8 @@ class Choosing(Groups):
         for scope in self.members.of(link):
             if scope not in scopes:
                 self.members.leave(link, scope)
+        if scopes:
+            self._await(link, set(scopes).difference(self.members.of(link)))
         filters = self.filters(link.name)
         for scope in scopes:
             try:
@@ -216,6 +251,13 @@ class Choosing(Groups):
                 continue
             self._waits[registration] &= set(scopes)
             self._release(registration)
+
+    def _await(self, link: Link, scopes: set[str]) -> None:
+        """A client is to be a candidate here, too: what it was not told to have settled waits until the points know."""
+        for registration in self.context.subscribed(link) if scopes else ():
+            if not registration.told:
+                registration.awaited = True
+                self._waits.setdefault(registration, set()).update(scopes)
 
     def _release(self, registration: Registration) -> None:
         if not self._waits[registration]:
@@ -276,10 +318,28 @@ class Choosing(Groups):
         view = self.context.scoping.view(envelope.identity.graph_epoch)
         return None if view is None else view.memberships(client).get(envelope.routes[0].scope)
 
-    def remembered(self, key: str) -> dict[str, bytes]:
-        """What the policies of a scope must know at its next deciding point, by the newest version that has some."""
+    def decides(self, envelope: Envelope) -> bool:
+        """Whether the policy under which a notification was published is there, with its state."""
+        scoping, version = self.context.scoping, envelope.identity.graph_epoch
+        if scoping.active.version == version:
+            return True
+        view, path = scoping.view(version), envelope.routes[0].path
+        if view is None or version in scoping.versions or not path:
+            return view is not None
+        policy = view.decides_by(path)
+        return policy is None or any(one.decides_by(path) == policy for one in self._views())
+
+    def gives_to_several(self, key: str) -> bool:
+        """Whether a policy of a scope may give something to several of its members."""
         scope = GroupName.of_key(key).scope
-        return next((view.remembered(scope) for view in self._views() if scope in view.comparing), {})
+        return any(view.gives_to_several(scope) for view in self._views())
+
+    def remembered(self, key: str) -> dict[str, bytes]:
+        """What the policies of a scope must know at its next deciding point, of all versions that still judge."""
+        scope, states = GroupName.of_key(key).scope, dict[str, bytes]()
+        for view in self._views():
+            states |= view.remembered(scope)
+        return states
 
     def recall(self, key: str, states: list[dict[str, bytes]]) -> None:
         """Let the policies of a scope begin with what deciding points have remembered, the latest first."""
@@ -287,15 +347,26 @@ class Choosing(Groups):
         for view in self._views():
             view.recall(scope, states)
 
+    def began(self, key: str, term: Term, before: list[Term]) -> None:
+        """This broker decides for a scope from now on."""
+        self.presides(GroupName.of_key(key).scope, term, before)
+
     def choose(
-        self, envelope: Envelope, clients: list[str], load: Mapping[str, tuple[int, int]], *, waited: bool
+        self,
+        term: Term,
+        envelope: Envelope,
+        clients: list[str],
+        load: Callable[[str], tuple[int, int]],
+        *,
+        waited: bool,
     ) -> Choice:
         """Ask the policy of the version under which a notification was published."""
-        view = self.context.scoping.view(envelope.identity.graph_epoch)
-        if view is None:
+        view, path = self.context.scoping.view(envelope.identity.graph_epoch), envelope.routes[0].path
+        if view is None or not path:  # there was no such scope then
             return Choice(())
-        path = envelope.routes[0].path
-        return view.chosen(envelope.notification, clients, envelope.identity, path, load.__getitem__, waited=waited)
+        choice = view.chosen(envelope.notification, clients, envelope.identity, path, load, waited=waited)
+        self.ruled(path[-1], term, envelope, clients, choice, waited=waited)
+        return choice
 
     def tell_client(self, link: Link, message: AnyMessage) -> None:
         """Tell a member what concerns it: of losses, and nothing of its being a member."""
@@ -315,3 +386,7 @@ class Choosing(Groups):
         """
         mark = self.context.marks_of((registration,)).get(gap.origin, NOWHERE)
         return gap.first if mark.epoch > gap.epoch else 1 if mark.epoch < gap.epoch else min(gap.first, mark.seq + 1)
+
+
+def _waits(group: Group) -> bool:
+    return isinstance(group, Panel) and group.holds

@@ -57,7 +57,8 @@ def check_letters(guard: Guard, name: GroupName, max_deliveries: int) -> None:
     except TidingsError:
         raise AccessDenied(
             f"max_deliveries={max_deliveries}: '{guard.name}' may not publish the dead letters of group '{name}'; add "
-            f"`type = '{DEAD_LETTER}'` to its `publish`, or give None, as in ack=tidings.Acks(max_deliveries=None)"
+            f"`type = '{DEAD_LETTER}'` to its `publish`, or give None, as in ack=tidings.Acks(max_deliveries=None) or "
+            "--no-dead-letters"
         ) from None
 
 

@@ -161,6 +161,15 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True):
     """The first position of each origin that no member got."""
 
 
+class Due(msgspec.Struct, frozen=True, array_like=True):
+    """One form of an event that is in no facts, and was decided all the same."""
+
+    event: EventKey
+    version: int
+    clients: tuple[str, ...]
+    """For whom, of those whom it has not reached."""
+
+
 class Decided(msgspec.Struct, frozen=True, array_like=True):
     """What a point knows, or has known."""
 
@@ -180,9 +189,11 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
     askers: list[tuple[str, int]] = []
     """Brokers that may have gone on with this, each with its epoch."""
     states: dict[str, bytes] = {}
-    """What policies of a scope remember, by their kinds."""
+    """What policies of a scope remember, by kind and policy: versions may have different ones."""
     unmet: list[Stretch] = []
     """What no member of a scope got: brokers that were out of reach are still to be told."""
+    owed: tuple[Due, ...] = ()
+    """What was decided of events that are open for other reasons."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):

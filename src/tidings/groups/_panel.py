@@ -10,10 +10,10 @@ brokers that are out of reach are told when they come into reach: their members 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -25,9 +25,9 @@ from tidings.wire import Envelope, Gap
 from ._copies import Copy, copy_of, event_of
 from ._host import Host as GroupHost
 from ._limits import OVERDUE
-from ._messages import Decided, Known, Lost
+from ._messages import Decided, Known, Lost, Present
 from ._names import GroupName
-from ._point import Group
+from ._point import Group, gap_of
 from ._roster import Place
 from ._succession import latest
 from ._unmet import Unmet
@@ -41,17 +41,32 @@ MAX_GIVEN = 10_000
 class Host(GroupHost, Protocol):
     """The broker of a point, as far as a scope needs it."""
 
+    def decides(self, envelope: Envelope) -> bool:
+        """Whether the policy under which a notification was published is there, with its state."""
+        ...
+
     def passages(self, envelope: Envelope, client: str) -> Passage | None:
         """How a client was a member of the scope of a notification, when that was published."""
         ...
 
     def choose(
-        self, envelope: Envelope, clients: list[str], load: Mapping[str, tuple[int, int]], *, waited: bool
+        self,
+        term: Term,
+        envelope: Envelope,
+        clients: list[str],
+        load: Callable[[str], tuple[int, int]],
+        *,
+        waited: bool,
     ) -> Choice:
-        """Ask the policy which of these get a notification; each with what is under way to it, and was given to it.
+        """Ask the policy, under a term, which of these get a notification.
 
+        `load`: what is under way to each of them, and was given to it.
         `waited`: whether it was asked before, and could not decide.
         """
+        ...
+
+    def gives_to_several(self, key: str) -> bool:
+        """Whether a policy of a scope may give something to several of its members."""
         ...
 
     def remembered(self, key: str) -> dict[str, bytes]:
@@ -61,6 +76,23 @@ class Host(GroupHost, Protocol):
     def recall(self, key: str, states: list[dict[str, bytes]]) -> None:
         """Let the policies of a scope begin with what deciding points have remembered, the latest first."""
         ...
+
+    def began(self, key: str, term: Term, before: list[Term]) -> None:
+        """This broker decides from now on, with the states of the points of these terms."""
+        ...
+
+
+class _Audience(NamedTuple):
+    """The members of one version that are there."""
+
+    turn: deque[Place]
+    size: int
+    version: int
+    places: list[tuple[Place, Passage]]
+
+    def is_of(self, turn: deque[Place], version: int) -> bool:
+        """Whether nobody has come or gone since. A roster makes another one for who comes, and takes out who goes."""
+        return self.turn is turn and self.size == len(turn) and self.version == version
 
 
 class Panel(Group):
@@ -74,6 +106,7 @@ class Panel(Group):
         self._held: OrderedDict[Copy, Envelope] = OrderedDict()
         """What the policy cannot decide yet, the oldest first."""
         self._unmet = Unmet()
+        self._audience: _Audience | None = None
 
     def decided(self, askers: list[tuple[str, int]]) -> Decided | None:
         """What this broker knows, with what its policies remember."""
@@ -85,17 +118,30 @@ class Panel(Group):
 
     def begin(self, told: Mapping[str, Known]) -> None:
         """This broker decides from now on."""
-        known = latest(one.decided for one in told.values())
-        self._asking.recall(self.key, [one.states for one in known])
-        self._unmet.begin((one.unmet for one in known), told)
-        first = all(known.decided is None and known.heard is None for known in told.values())
         super().begin(told)
         self._tell_unmet(told)
-        present = (known.present for known in told.values() if known.present is not None)
-        if first and any(member.was_told for one in present for member in one.members):
-            # The policy is new, and there were subscribers before it: what was published meanwhile was not decided.
+        self._warn(known.present for known in told.values() if known.present is not None)
+
+    def present(self, broker: str, present: Present) -> None:
+        """A broker says who is there."""
+        before = {member.client for _, member in self.places()}
+        super().present(broker, present)
+        if self.deciding and not before.issuperset(member.client for member in present.members):
+            self._warn((present,))
+
+    def _warn(self, present: Iterable[Present]) -> None:
+        """Tell of a loss if there were subscribers before this begins: what was published meanwhile is not decided."""
+        if self._progress.anew and any(member.was_told for one in present for member in one.members):
             self._warned = set()
             self._tell_all_lost(self._host.origins())
+
+    def _entered(self, told: Mapping[str, Known]) -> None:
+        """Go on with what the points before this one remember."""
+        assert self.term is not None
+        known = latest(one.decided for one in told.values())
+        self._asking.recall(self.key, [one.states for one in known])
+        self._asking.began(self.key, self.term, [one.term for one in known])
+        self._unmet.begin((one.unmet for one in known), told)
 
     def _tell_unmet(self, told: Mapping[str, Known]) -> None:
         """Tell members that were out of reach what was given to nobody meanwhile, or was lost."""
@@ -114,7 +160,8 @@ class Panel(Group):
 
     def _tell_lost(self, gap: Gap) -> None:
         super()._tell_lost(gap)
-        if gap.last is not None:  # without an end, it tells of what the facts leave open: others may decide that
+        # Without an end, it tells of what the facts leave open: others may decide that, unless it goes to several.
+        if gap.last is not None or self._asking.gives_to_several(self.key):
             self._unmet.note(EventKey(gap.origin, gap.epoch, gap.first))
 
     def _has_told(self, term: Term | None) -> None:
@@ -131,19 +178,33 @@ class Panel(Group):
     def _saw(self, envelope: Envelope, client: str) -> bool:
         return True
 
+    def _decide(self, envelope: Envelope) -> None:
+        """What cannot be decided any more is told as lost."""
+        if self._asking.decides(envelope):
+            super()._decide(envelope)
+        else:
+            self._tell_lost(gap_of(event_of(envelope)))
+
+    def look_again(self) -> None:
+        """There may be another version: what waits for a policy that no version has any more is lost."""
+        super().look_again()
+        if self.deciding:
+            for copy in [copy for copy, envelope in self._held.items() if not self._asking.decides(envelope)]:
+                del self._held[copy]
+                self.facts.take(copy.event, None)
+                self._tell_lost(gap_of(copy.event))
+
+    def _give_to(self, clients: frozenset[str], envelope: Envelope) -> None:
+        wanting = self._wanting(envelope)
+        for client in clients & wanting.keys():
+            self._gives(wanting[client], envelope, client)
+
     def _assign(self, envelope: Envelope, *, waited: bool = False) -> None:
-        """Ask the policy, and do as it says; what cannot be decided any more is told as lost."""
-        if not self._asking.judges(envelope):
-            identity = envelope.identity
-            self._tell_lost(Gap(identity.origin, identity.epoch, identity.seq, identity.seq))
-            return
-        if (owed := self._owed.take(copy_of(envelope))) is not None:
-            for client in owed:  # others were decided before, too
-                self._give_only(client, envelope)
-            return
+        """Ask the policy, and do as it says."""
+        assert self.term is not None
         wanting = self._wanting(envelope)
         while True:
-            choice = self._asking.choose(envelope, sorted(wanting), self._load(wanting), waited=waited)
+            choice = self._asking.choose(self.term, envelope, sorted(wanting), self._load, waited=waited)
             if choice.waits:
                 self._hold(envelope)
                 return
@@ -151,10 +212,16 @@ class Panel(Group):
             given = [client for client in chosen if self._gives(wanting.pop(client), envelope, "" if again else client)]
             if choice.wakes:
                 self._wake()
-            if not given and not wanting:
+            if not again or not (given or wanting):  # it might have gone to members that are out of reach, too
                 self._unmet.note(event_of(envelope))
             if given or not (chosen and again):
+                self._has_given(envelope)
                 return
+
+    @property
+    def holds(self) -> bool:
+        """Whether something waits for the policy to decide."""
+        return bool(self._held)
 
     # --- what cannot be decided yet -------------------------------------------------------------------
 
@@ -178,7 +245,7 @@ class Panel(Group):
         if len(self._held) > MAX_HELD:
             copy, _ = self._held.popitem(last=False)
             self.facts.take(copy.event, None)
-            self._tell_lost(Gap(*copy.event, copy.event.seq))
+            self._tell_lost(gap_of(copy.event))
 
     def _wake(self) -> None:
         """The policy may be able to decide what it could not decide before."""
@@ -187,15 +254,9 @@ class Panel(Group):
             self.facts.take(copy.event, None)
             self._assign(envelope, waited=True)
 
-    def _forget(self) -> None:
-        super()._forget()
+    def _let_go(self) -> None:
+        super()._let_go()
         self._held.clear()
-
-    def _give_only(self, client: str, envelope: Envelope) -> None:
-        """Give something to one member, if it is still there."""
-        place = next((one for one in self.roster.turn if one.member.client == client), None)
-        if place is not None:
-            self._gives(place, envelope, client)
 
     def _gives(self, place: Place, envelope: Envelope, only: str) -> bool:
         if not self._give(place, envelope, only):
@@ -209,11 +270,10 @@ class Panel(Group):
     def _wanting(self, envelope: Envelope) -> dict[str, Place]:
         """The members that would get a notification, if nobody chose."""
         inside, passing = envelope.notification, dict[tuple[str, ...], bool]()
-        found: dict[str, Place] = {}
-        for place in self.roster.turn:
+        publisher, found = envelope.identity.publisher, dict[str, Place]()
+        for place, passage in self._audience_of(envelope):
             client, filters = place.member.client, place.member.filters
-            passage = self._asking.passages(envelope, client) if client != envelope.identity.publisher else None
-            shown = None if passage is None else passage.inward(inside)
+            shown = passage.inward(inside) if client != publisher else None
             if shown is inside:  # then those that want the same get the same
                 if filters not in passing:
                     passing[filters] = _passes(filters, inside)
@@ -224,8 +284,17 @@ class Panel(Group):
                 found[client] = place
         return found
 
-    def _load(self, wanting: Mapping[str, Place]) -> dict[str, tuple[int, int]]:
-        return {client: (self._under_way.to(client), self._given[client]) for client in wanting}
+    def _audience_of(self, envelope: Envelope) -> list[tuple[Place, Passage]]:
+        """Those who are there and were members when it was published: the same until another one comes or goes."""
+        turn, version = self.roster.turn, envelope.identity.graph_epoch
+        if self._audience is None or not self._audience.is_of(turn, version):
+            seen = ((place, self._asking.passages(envelope, place.member.client)) for place in turn)
+            places = [(place, passage) for place, passage in seen if passage is not None]
+            self._audience = _Audience(turn, len(turn), version, places)
+        return self._audience.places
+
+    def _load(self, client: str) -> tuple[int, int]:
+        return self._under_way.to(client), self._given[client]
 
 
 def _passes(filters: tuple[str, ...], shown: Notification) -> bool:

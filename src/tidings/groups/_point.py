@@ -50,7 +50,7 @@ from ._copies import Copy, Recent, copy_of, event_of
 from ._host import Host
 from ._intake import Intake
 from ._limits import MAX_OPEN, MAX_WAITING
-from ._messages import Assign, Begun, Confirm, Decided, Known, Lost, Member, Open, Present, Refuse, Terms
+from ._messages import Assign, Begun, Confirm, Decided, Due, Known, Lost, Member, Open, Present, Refuse, Terms
 from ._progress import Progress, Reading
 from ._roster import Place, Roster
 from ._succession import Succession
@@ -144,6 +144,7 @@ class Group:
         """This broker decides from now on; see the theory of operation."""
         host = self._host
         estate = self._succession.begin(told, host.broker, host.epoch, host.now())
+        self._entered(told)
         present = {broker: known.present for broker, known in told.items() if known.present is not None}
         self.roster.gather(estate.terms, present)
         self._progress.facts, self._progress.anew = estate.facts, estate.is_new
@@ -155,15 +156,27 @@ class Group:
             self._forget()
             self._unsubscribe()
         else:
+            self._owe(estate.owed)
             self._take_back(estate.again)
             for event in estate.gone:
-                self._tell_lost(Gap(event.origin, event.epoch, event.seq, event.seq))
+                self._tell_lost(gap_of(event))
         self._under_way.clear()
         if self.members:
             self._subscribe()
         for broker in told:
             self._begun(broker)
         self._go_on()
+
+    def _entered(self, told: Mapping[str, Known]) -> None:
+        """A term has begun; nothing is decided under it yet."""
+
+    def _owe(self, owed: Iterable[Due]) -> None:
+        """Points before this one, perhaps at this broker, owed this to certain clients."""
+        self._owed.clear()
+        for one in owed:
+            self._owed.settle(Copy(one.event, one.version))
+            for client in one.clients:
+                self._owed.add(Copy(one.event, one.version), client)
 
     def _take_back(self, again: Iterable[Open]) -> None:
         """These have reached nobody: assign them again, or, if they are not here, ask for them."""
@@ -172,13 +185,19 @@ class Group:
         self._retaken = set(map(copy_of, kept))
         here = {copy.event for copy in self._retaken}
         for one in again:
-            if one.client:
-                self._owed.add(Copy(one.event, one.version), one.client)
+            self._came_back(Copy(one.event, one.version), one.client)
             if one.event not in here:
                 self.facts.remove(one.event)
         for event in here:
             self.facts.take(event, None)
         self._waiting = deque([*kept, *(one for one in self._waiting if not self._is_retaken(one))])
+
+    def _came_back(self, copy: Copy, only: str) -> None:
+        """Something has not reached the member that it was assigned to."""
+        if only:
+            self._owed.add(copy, only)
+        else:
+            self._owed.reopen(copy)
 
     def _is_retaken(self, envelope: Envelope) -> bool:
         return copy_of(envelope) in self._retaken
@@ -191,6 +210,10 @@ class Group:
     def _forget(self) -> None:
         """What was taken or came under earlier terms means nothing any more."""
         self._owed.clear()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """What waits is asked for again, by whoever decides next."""
         self._waiting.clear()
         self._retaken.clear()
         self._recent.clear()
@@ -208,8 +231,8 @@ class Group:
         self.suspend()
         for copy in self._retaken:
             self.facts.remove(copy.event)
-        self._forget()
         self._unsubscribe()
+        self._let_go()
 
     def decided(self, askers: list[tuple[str, int]]) -> Decided | None:
         """What this broker knows; None: it has never decided."""
@@ -218,17 +241,19 @@ class Group:
         facts, succession = Facts(self.facts.told()), self._succession
         for copy in self._retaken:
             facts.remove(copy.event)
+        open = self._under_way.told()
         return Decided(
             self.term,
             succession.lineage.terms,
             self.terms,
             facts.told(),
-            self._under_way.told(),
+            open,
             not self.members,
             self._progress.anew,
             list(succession.ghosts.items()),
             succession.reach,
             askers,
+            owed=self._owed.told(facts, open),
         )
 
     # --- the subscription -----------------------------------------------------------------------------
@@ -344,7 +369,7 @@ class Group:
         tags, event = envelope.routes[0].tags, event_of(envelope)
         if self._is_retaken(envelope):
             self._retaken.discard(copy_of(envelope))
-            self._assign(envelope)
+            self._decide(envelope)
             return
         another = ONE_OF_SEVERAL in tags and self._recent.has_another_form(event)
         if self._recent.has(envelope) or (event in self.facts and not another):
@@ -354,7 +379,23 @@ class Group:
         self._recent.add(envelope, event)
         self.taken += 1
         self._progress.note(event, detour=DETOUR in tags)
-        self._assign(envelope)
+        self._decide(envelope)
+
+    def _decide(self, envelope: Envelope) -> None:
+        """Assign it, unless this form of it was decided before, and comes because of others."""
+        owed = self._owed.take(copy_of(envelope))
+        if owed is None:
+            self._assign(envelope)
+        else:
+            self._give_to(owed, envelope)
+
+    def _give_to(self, clients: frozenset[str], envelope: Envelope) -> None:
+        """Give something to those that it was decided for, and have not got it. Members of a group are equal."""
+
+    def _has_given(self, envelope: Envelope) -> None:
+        """This form of it is decided."""
+        if ONE_OF_SEVERAL in envelope.routes[0].tags:
+            self._owed.settle(copy_of(envelope))
 
     def _assign(self, envelope: Envelope) -> None:
         """Give it to whose turn it is, of those that see it."""
@@ -365,6 +406,7 @@ class Group:
             if not self._saw(envelope, place.member.client):
                 passed += 1
             elif self._give(place, envelope):
+                self._has_given(envelope)
                 return
             else:
                 turn.remove(place)
@@ -372,7 +414,7 @@ class Group:
             self._retaken.add(copy_of(envelope))
             self._waiting.appendleft(envelope)
         elif not self._host.judges(envelope) or any(self._saw(envelope, one.client) for _, one in self.places()):
-            self._tell_lost(_gap(event_of(envelope)))  # nobody knows who saw it, or nobody is there who did
+            self._tell_lost(gap_of(event_of(envelope)))  # nobody knows who saw it, or nobody is there who did
 
     def _saw(self, envelope: Envelope, client: str) -> bool:
         """Whether a client saw what the group is to see, when a notification was published."""
@@ -398,8 +440,7 @@ class Group:
         if returned is None:
             return
         for one in returned:
-            if one.only:
-                self._owed.add(one.copy, one.only)
+            self._came_back(one.copy, one.only)
         self._retaken.update(one.copy for one in returned)
         self._waiting.extendleft(one.envelope for one in reversed(returned))
         if self.deciding:
@@ -428,5 +469,6 @@ class Group:
                 self._tell_lost(Gap(origin, epoch, 1, None))
 
 
-def _gap(event: EventKey) -> Gap:
+def gap_of(event: EventKey) -> Gap:
+    """What says that one event is lost."""
     return Gap(event.origin, event.epoch, event.seq, event.seq)

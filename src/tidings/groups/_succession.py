@@ -20,7 +20,7 @@ from tidings.broker import Facts, Lineage, Term
 from tidings.model import EventKey
 
 from ._limits import KEPT
-from ._messages import Decided, Known, Open, Taken, Terms
+from ._messages import Decided, Due, Known, Open, Taken, Terms
 
 
 class Estate(NamedTuple):
@@ -29,6 +29,8 @@ class Estate(NamedTuple):
     terms: Terms | None
     """What the members have in common; None: there are none any more, or never were."""
     facts: Facts
+    owed: list[Due]
+    """What was decided of events that are open for other reasons, or because somebody has not got it yet."""
     again: list[Open]
     """What was assigned and has certainly reached no member."""
     gone: list[EventKey]
@@ -62,9 +64,10 @@ class Succession:
             facts.merge(Facts(one.facts))
         again, gone = undelivered([entry for one in decided for entry in one.open], told)
         self.term, self.lineage = self.lineage.next((*heard, *self.ghosts), broker, epoch)
+        owed = [entry for one in decided for entry in one.owed]
         terms = next((one.terms for one in decided if not one.ended), None)
         is_new = lost or all(one.ended or one.anew for one in decided)
-        return Estate(terms, facts, again, gone, lost, is_new)
+        return Estate(terms, facts, owed, again, gone, lost, is_new)
 
     def _notice_losses(self, decided: list[Decided], heard: list[Term], told: Mapping[str, Known], now: int) -> bool:
         """Whether something may have been decided that nobody here knows of."""

@@ -8,21 +8,23 @@ For each broker, what is assigned to members there is numbered, and is *open* un
     OPEN     its broker gives it back: the member has gone            -, it waits to be assigned again, or is owed
     OPEN     another point gathers                                    -, see `_succession`
 
-What may go to nobody else, because its policy is not asked twice, is *owed* to its client until it has arrived.
+What may go to nobody else, because its policy is not asked twice, is *owed* to its client until it has arrived. And an
+event may have several forms, while facts are about events: if one form is open, points tell which others are decided.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from tidings.broker import Term
+from tidings.broker import Facts, Term
 from tidings.model import EventKey
 from tidings.wire import Envelope
 
 from ._copies import Copy
 from ._limits import MAX_RECENT
-from ._messages import Confirm, Open
+from ._messages import Confirm, Due, Open
 from ._roster import Place
 
 
@@ -118,23 +120,53 @@ class UnderWay:
 
 
 class Owed:
-    """What was decided for certain clients, and has not arrived."""
+    """Which forms of an event were decided, and for whom of those that has not arrived."""
 
     def __init__(self) -> None:
-        self._clients: OrderedDict[EventKey, dict[int, set[str]]] = OrderedDict()
+        self._forms: OrderedDict[EventKey, dict[int, set[str]]] = OrderedDict()
         """By event and form, who is still to get it."""
+
+    def settle(self, copy: Copy) -> None:
+        """One of several forms is decided: whatever becomes of the others, it is not decided again."""
+        self._clients(copy)
 
     def add(self, copy: Copy, client: str) -> None:
         """Let a client get what was decided for it."""
-        self._clients.setdefault(copy.event, {}).setdefault(copy.version, set()).add(client)
-        if len(self._clients) > MAX_RECENT:
-            self._clients.popitem(last=False)
+        self._clients(copy).add(client)
 
-    def take(self, copy: Copy) -> set[str] | None:
-        """Who is still to get this form, now that it is here; None: the event was not decided for certain clients."""
-        forms = self._clients.get(copy.event)
-        return None if forms is None else forms.pop(copy.version, set())
+    def reopen(self, copy: Copy) -> None:
+        """It has reached nobody, and is to be decided again."""
+        if (forms := self._forms.get(copy.event)) is not None:
+            forms.pop(copy.version, None)
+
+    def take(self, copy: Copy) -> frozenset[str] | None:
+        """Who is still to get this form, now that it is here; None: it was not decided."""
+        clients = self._forms.get(copy.event, _NONE).get(copy.version)
+        if clients is None:
+            return None
+        taken = frozenset(clients)
+        clients.clear()
+        return taken
+
+    def told(self, facts: Facts, open: Iterable[Open]) -> tuple[Due, ...]:
+        """As points tell it to one another: what is owed, and all decided forms of events that may come once more."""
+        under_way = {one.event for one in open}
+        return tuple(
+            Due(event, version, tuple(sorted(clients)))
+            for event, forms in self._forms.items()
+            if event not in facts or event in under_way or any(forms.values())
+            for version, clients in forms.items()
+        )
 
     def clear(self) -> None:
         """Forget all."""
-        self._clients.clear()
+        self._forms.clear()
+
+    def _clients(self, copy: Copy) -> set[str]:
+        clients = self._forms.setdefault(copy.event, {}).setdefault(copy.version, set())
+        if len(self._forms) > MAX_RECENT:
+            self._forms.popitem(last=False)
+        return clients
+
+
+_NONE: dict[int, set[str]] = {}

@@ -34,6 +34,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     """Where this broker wants copies of the client: whoever has one need not delete it."""
     warm: tuple[str, ...] = ()
     """Which of these are to go on listening, if they do."""
+    overlap: bool = False
+    """Whether the client still takes what the broker sends that it leaves."""
 
 
 class Copies(msgspec.Struct, frozen=True, array_like=True):

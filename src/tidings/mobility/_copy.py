@@ -77,6 +77,7 @@ class Copy(Holder):
         elif isinstance(message, Gap):
             self._note_gap(message)
         elif isinstance(message, Refused):
+            self.inner.forget()  # the rest would be refused as well, or be of no use
             self._refused()
 
     def _note_gap(self, gap: Gap) -> None:

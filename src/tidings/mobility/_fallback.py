@@ -50,8 +50,12 @@ PATIENCE = 2_000_000
 """Microseconds after which an answer is not expected any more."""
 EXPECTED = 5_000_000
 """Microseconds within which a client that has come announces what it subscribes to."""
-LENT_BYTES = 262_144
-"""The most bytes of bodies that are lent at a time; origins whose share does not fit pay themselves."""
+LENT_BYTES = 393_216
+"""The most bytes that are lent at a time; origins whose share does not fit pay themselves."""
+ENVELOPE_BYTES = 256
+"""What a notification counts for beside its body."""
+MAX_SAID = 524_288
+"""The most bytes of a message: a longer question is not asked."""
 MAX_ASKED = 1_000
 """The most questions of one broker that are under way."""
 MAX_SOUGHT = 1_000
@@ -107,7 +111,7 @@ class Fallback:
         self._leaving: dict[str, _Leaving] = {}
         self.served: set[Link] = set()
         """The clients here that were lent something."""
-        self.lent = 0
+        self.fetched = 0
         """How many notifications clients here got from those who had listened."""
 
     def __len__(self) -> int:
@@ -196,13 +200,17 @@ class Fallback:
             return
         if self._context.pay(registration, origin, since, envelopes):
             self.served.add(asked.link)
-            self.lent += len(envelopes)
+            self.fetched += len(envelopes)
 
     # --- the broker that it has left ------------------------------------------------------------------
 
     def left_behind(self, whose: Whose, home: Copy, holders: Collection[str], over: Callable[[], None]) -> None:
         """A client of this broker is elsewhere, where there was no copy of it; `over` lets go of what is here."""
         self._let_go(whose.name)
+        if not self._applies:
+            over()
+            self._drop_home(home)
+            return
         timer = self._context.call_later(PARTING, lambda: self._let_go(whose.name))
         self._leaving[whose.name] = _Leaving(whose, home, tuple(holders), over, timer)
 
@@ -262,7 +270,7 @@ class Fallback:
                     for number, one in several
                     if one.identity.origin == origin and one.identity.position > since
                 ]
-                more = sum(len(one.body) for number, one in share if number not in held)
+                more = sum(len(one.body) + ENVELOPE_BYTES for number, one in share if number not in held)
                 if size + more > LENT_BYTES:
                     continue
                 size += more
@@ -295,7 +303,8 @@ class Fallback:
         return min(reachable, key=lambda one: (_distance(tree.parents, one, asker), one), default=None)
 
     def _say(self, broker: str, said: Seek | Lent) -> bool:
-        return self._context.send_to(broker, pack(Saying(said)))
+        body = pack(Saying(said))
+        return len(body) <= MAX_SAID and self._context.send_to(broker, body)
 
 
 def _wanted(registration: Registration) -> Wanted:

@@ -38,6 +38,8 @@ class Hosted:
     away_since: int = 0
     ended: bool = False
     """Whether its connection is about to end."""
+    overlap: bool = False
+    """Whether it still takes what the broker sends that it left."""
     wishes: Wishes = NO_WISHES
     """Where this broker wants copies of it, when it came."""
 
@@ -53,6 +55,7 @@ class Hosted:
             fencing=fencing,
             neighbours=self.wishes.neighbours,
             warm=self.wishes.warm,
+            overlap=self.overlap,
         )
 
 

@@ -22,7 +22,9 @@ answers, the newcomer is refused, unless it takes over.
     _hosted        a client that is attached        _departures    where clients have gone
 
 A host whose claim is not granted ends its own connection: it was the stale one. Whatever is ceded ends with the reason
-that it was taken over.
+that it was taken over. A client that enters its next broker before it leaves the old one may ask for an *overlap*: its
+old broker gives it away at once, as always, and ends the connection a little later. Until then it delivers to it as to
+anybody. The client takes each notification from whichever comes first, so it sees no silence in between.
 
 Brokers that cannot be reached hear nothing. A client without an epoch is let in then, and its claim is *fencing*: the
 newer epoch wins. A claim that did not reach everybody is repeated, and again on every new tree. When brokers meet that
@@ -62,6 +64,8 @@ from ._questions import Questions
 
 PARTING = 60_000_000
 """Microseconds that may pass before a broker notices that another one is out of reach."""
+OVERLAP = 500_000
+"""Microseconds for which a client that wants it gets everything from its old broker, too, when a new one hosts it."""
 CLOCK_OFFSET = 60_000_000
 """Microseconds by which the epoch that a client shows may lie in the future."""
 
@@ -202,10 +206,11 @@ class Hosts(Feature):
         self.refused += 1
         decide(denied(held, newcomer))
 
-    def host(self, link: Link, admitted: Admitted) -> None:
-        """A client that was admitted is being attached."""
+    def host(self, link: Link, admitted: Admitted, *, overlap: bool = False) -> None:
+        """A client that was admitted is being attached; `overlap`: it still takes what its old broker sends."""
         now = self.context.now()
         hosted = Hosted(link, link.owner, admitted.epoch, now, admitted.shown, admitted.last, admitted.sure)
+        hosted.overlap = overlap
         self._hosted[link.name] = hosted
         self.told(link.name, hosted.epoch, True)
         if self.watcher is not None:
@@ -361,17 +366,23 @@ class Hosts(Feature):
             moved = Moved(*_way(claim, self.context.name), said.away[name], stayed=stayed)
             self._tell_move(moved)
             said.edges[name] = self.edge_of(moved)
-        self._end(hosted, taken_over(name, claim.broker, claim.at))
+        overlaps = claim.overlap and claim.before == hosted.epoch and not hosted.away
+        self._end(hosted, taken_over(name, claim.broker, claim.at), OVERLAP if overlaps else 0)
 
     def _settle(self, name: str) -> None:
         """Nobody else hosts a client, as far as anybody can be asked."""
         if (link := self.unsettled.pop(name, None)) is not None:
             self.settled(link)
 
-    def _end(self, hosted: Hosted, reason: str) -> None:
-        if not hosted.ended:
-            hosted.ended = True
-            self.ceded(hosted.link)
+    def _end(self, hosted: Hosted, reason: str, delay: int = 0) -> None:
+        """A client is somebody else's: end its connection, now or a little later."""
+        if hosted.ended:
+            return
+        hosted.ended = True
+        self.ceded(hosted.link)
+        if delay:
+            self.context.call_later(delay, lambda: self.end(hosted.link, reason))
+        else:
             self.end(hosted.link, reason)
 
     # --- clients and brokers that come and go ---------------------------------------------------------

@@ -109,6 +109,12 @@ class Roaming(Feature):
         """How many copies could not be taken or opened."""
         return self.homes.refused + self.keeping.refused
 
+    @property
+    def fetched(self) -> int:
+        """How many notifications clients here got from brokers that had listened for them elsewhere."""
+        several = self.transfers, self.fallback
+        return sum(one.fetched for one in several if one is not None)
+
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
         self.context.stand_in(self._stand_in)

@@ -107,7 +107,7 @@ class Transfers:
         self._numbers = 0
         self._leaving: dict[str, tuple[Whose, Copy, Timer]] = {}
         """The home copies of clients that are elsewhere, by name, which have not been asked for everything yet."""
-        self.transferred = 0
+        self.fetched = 0
         """How many notifications have come from brokers that clients had left."""
 
     def __len__(self) -> int:
@@ -223,7 +223,7 @@ class Transfers:
     def served(self, waiting: _Waiting, outcome: Outcome, missed: int) -> None:
         """A client has what its old broker had."""
         self._asked.pop(waiting.number, None)
-        self.transferred += missed
+        self.fetched += missed
         if missed:
             self._handing.served.add(waiting.link)
         if waiting.first:

@@ -498,7 +498,7 @@ class Accepted(Connection, Visitor):
         peer = host.admit(client.name, LinkKind.CLIENT, client.identity, attributes=client.brought)
         peer.serialiser = client.serialiser
         if self._begin(client.hello, peer, verdict.epoch):
-            host.hosts.host(peer.link, verdict)
+            host.hosts.host(peer.link, verdict, overlap=client.hello.overlap)
 
     def _is_full(self, known: Peer | None) -> bool:
         full = self.host.peer_count - (known is not None) >= self.host.max_connections

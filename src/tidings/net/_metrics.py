@@ -138,6 +138,7 @@ _HAND_OFFS = {
     "misses": "Clients that found no copy.",
     "copies_refused": "Copies of clients that were not taken, for want of room or of rights.",
     "warm_refused": "Copies that were to listen before their clients go, and rest because there were too many.",
+    "fetched": "Notifications that clients got from brokers which had listened for them elsewhere.",
     "overwritten": "References to notifications that copies had to give up; their origins are asked instead.",
     "edges_added": "Edges that were added to the neighbour graph.",
     "edges_removed": "Edges that were removed from the neighbour graph.",

@@ -144,6 +144,7 @@ class Movement:
             "copies_warm": len(keeping.warm) if keeping is not None else 0,
             "warm_bytes": keeping.warm.buffer.bytes if keeping is not None else 0,
             "warm_refused": keeping.warm.refused if keeping is not None else 0,
+            "fetched": roaming.fetched if roaming is not None else 0,
             "overwritten": keeping.buffer.overwritten if keeping is not None else 0,
             "virtual_clients": len(virtual.clients) if virtual is not None else 0,
             "virtual_hits": virtual.used if virtual is not None else 0,

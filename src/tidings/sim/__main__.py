@@ -15,7 +15,7 @@ def main() -> int:
     replay = commands.add_parser("replay", help="replay one random scenario and print everything that happened")
     replay.add_argument(
         "seed",
-        help="the seed as a report names it: a number, perhaps with letters (of btogdahlcvwsmpr) before it",
+        help="the seed as a report names it: a number, perhaps with letters (of ubtoqgdahlcvwsmpr) before it",
     )
     replay.add_argument("--quiet", action="store_true", help="print only the violations")
     arguments = parser.parse_args()

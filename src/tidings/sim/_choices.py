@@ -1,14 +1,16 @@
-"""Whether scopes that choose one of several members keep their promises; the checker's own, from the definition.
+"""Whether scopes that choose some of their members keep their promises; the checker's own, from the definition.
 
 It knows the trace and nothing of deciding points. What such a scope gives to one of its members is what the member
-sees by no other way. Each form that a publication has *in the scope* is given to one member, so:
+sees by no other way. Each form that a publication has *in the scope* is given to one member, or, by other policies, to
+those whom the policy chooses (see `_decisions`), so:
 
     one-chosen    two members have not got the same form of the scope. Where a delivery may be of several forms or
                   scopes, each member must have one of its own
     fair-turns    of two members that might have got the same, in a stretch in which nothing has changed, none has got
                   more than one more than the other, if the policy chooses in turn
     choice of     a form that some member might have got that was there before the publication and stays, under every
-                  version until it must have arrived, has reached some member; or these were told
+                  version until it must have arrived, has reached some member, or each member whom the policy chose;
+                  or these were told
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tidings.model import Notification
 from tidings.wire import Quality
 
+from ._decisions import FEATURE, DecisionJudge, Key, Ruling
 from ._definition import Choice
 from ._details import Missing, Notified, Unnoticed
 from ._excuses import Excuse, Excuses
@@ -32,23 +35,25 @@ from ._trace import Op, Record
 
 ONE_CHOSEN = "one-chosen"
 FAIR_TURNS = "fair-turns"
-FEATURE = "choosing"
 _DISTURBING = (Op.SUB, Op.UNSUB, Op.SETTLED, Op.ATTACH, Op.LOST, Op.DETACH, Op.ENDED, Op.CHANGE, Op.ACTIVE, Op.GAP)
 """After these, somebody else may be there to be chosen, or somewhere else to choose."""
 _LEAVING = (Op.SUB, Op.UNSUB, Op.LOST, Op.DETACH, Op.ENDED)
 
 
-class _Key(NamedTuple):
-    """What is given to one member."""
+_Where: TypeAlias = tuple[str, int, Record]
+"""Where something was published, when it must have arrived, and now."""
 
+
+class _Owed(NamedTuple):
     scope: str
     inside: Notification
+    to_one: bool
 
 
 class _Given(NamedTuple):
     record: Record
     broker: str
-    keys: frozenset[_Key]
+    keys: frozenset[Key]
     """What it may have been."""
 
 
@@ -64,14 +69,18 @@ class ChoiceJudge:
         self._fair = promises.holds(FAIR_TURNS, FEATURE)
         self._given: dict[tuple[object, ...], dict[str, _Given]] = {}
         """By event, who got something of it."""
-        self._reached: dict[tuple[str, int], set[_Key]] = {}
+        self._reached: dict[tuple[str, int], set[Key]] = {}
         """By publication, what may have reached somebody."""
+        self._got: dict[tuple[str, int], set[tuple[str, Key]]] = {}
+        """By publication, who may have got what of it."""
+        self._decisions = DecisionJudge(observer, faults, promises, excuses)
         self._departures: dict[str, list[tuple[int, int]]] = {}
         """For each client, from when to when something for it may have been under way when it left."""
         self._calm_since = 0
 
     def note(self, record: Record) -> Iterator[Violation]:
         """Take a record; what is wrong by it."""
+        yield from self._decisions.note(record)
         if record.op is Op.NOTIFY:
             yield from self._judge_given(record)
         elif record.op is Op.QUIESCE and self._observer.visibility.chooses:
@@ -93,10 +102,14 @@ class ChoiceJudge:
         if published is None or not visibility.chooses:
             return
         choices = visibility.choices(version, published.record, client)
-        keys = frozenset(_Key(one.scope, one.inside) for one in choices if one.form == record.notification)
+        may_be = [one for one in choices if one.form == record.notification]
+        keys = frozenset(Key(one.scope, one.inside) for one in may_be)
         if not keys:
             return
         self._reached.setdefault(published.identity, set()).update(keys)
+        self._got.setdefault(published.identity, set()).update((client, key) for key in keys)
+        if not all(one.to_one for one in may_be):
+            return  # it may have been given to several
         if record.notification in visibility.forms(version, published.record, client, possible=False):
             return  # it may have come by another way
         again = handed_over_again(self._observer, published)
@@ -121,15 +134,19 @@ class ChoiceJudge:
                 continue
             until = self._faults.arrived_by(publication.since.time, (), now)
             reached = self._reached.get(publication.identity, set())
-            for key, members in self._owed(publication, origin, until).items():
-                if key not in reached:
-                    yield from self._judge_missing(publication, key, members, (origin, until, now))
+            for owed, members in self._owed(publication, origin, until).items():
+                key, where = Key(owed.scope, owed.inside), (origin, until, now)
+                if not owed.to_one:
+                    yield from self._judge_several(publication, key, members, where)
+                elif key not in reached:
+                    yield from self._judge_missing(publication, key, [one for _, one in members], where)
 
     def _judge_missing(
-        self, publication: Publication, key: _Key, members: list[Subscription], where: tuple[str, int, Record]
+        self, publication: Publication, key: Key, members: list[Subscription], where: _Where, alone: str = ""
     ) -> Iterator[Violation]:
-        visibility = self._observer.visibility
-        members_ever = [name for name in self._departures if visibility.is_candidate(name, key.scope)]
+        """Something has not come. `alone`: to this member, whose share the others leave alone."""
+        is_member = self._observer.visibility.is_candidate
+        members_ever = [name for name in self._departures if not alone and is_member(name, key.scope)]
         departures = [one for name in members_ever for one in self._departures[name]]
         faults = shared_faults(self._observer, self._faults, publication, where, departures)
         guarantee = f"choice of {publication.quality.name.lower()}"
@@ -139,13 +156,40 @@ class ChoiceJudge:
             self._excuses.grant(Excuse.PROMISED_NOTHING, [key] if owed is Outcome.NOTHING else [])
             return
         after = ", ".join(sorted(faults))
-        yield Violation(guarantee, publication.record, f"it reached no member of scope {key.scope}, after {after}")
+        whom = f"{alone}, a member of" if alone else "any member of"
+        yield Violation(guarantee, publication.record, f"it did not reach {whom} scope {key.scope}, after {after}")
 
-    def _owed(self, publication: Publication, origin: str, until: int) -> dict[_Key, list[Subscription]]:
-        """What must reach a member, and the subscriptions that might have got it and stayed."""
+    def _judge_several(
+        self, publication: Publication, key: Key, members: list[tuple[str, Subscription]], where: _Where
+    ) -> Iterator[Violation]:
+        """Whether those that the policy has chosen got it, of those that were there and stayed."""
+        rulings = self._decisions.rulings(publication.identity, key)
+        decided = [one for one in rulings if not one.detail.waits]
+        got = self._got.get(publication.identity, set())
+        if not decided and rulings:
+            if self._decisions.could_decide(rulings[-1]):
+                for client, one in members:
+                    yield from self._judge_missing(publication, key, [one], where, client)
+            return
+        for client, subscription in members:
+            chosen = any(client in one.detail.chosen for one in decided)
+            overlooked = not any(self._is_candidate(client, publication, key, one) for one in decided)
+            if (chosen and (client, key) not in got) or overlooked:
+                yield from self._judge_missing(publication, key, [subscription], where, client)
+
+    def _is_candidate(self, client: str, publication: Publication, key: Key, ruling: Ruling) -> bool:
+        """Whether a ruling was about a client, or need not have been: a later version does not show this to it."""
+        visibility = self._observer.visibility
+        versions = visibility.between(min(publication.judged, default=0), ruling.record.time)
+        choices = (visibility.choices(version, publication.record, client) for version in versions)
+        stays = all(any(Key(one.scope, one.inside) == key for one in each) for each in choices)
+        return client in ruling.detail.candidates or not stays
+
+    def _owed(self, publication: Publication, origin: str, until: int) -> dict[_Owed, list[tuple[str, Subscription]]]:
+        """What must reach members, and the subscriptions that might have got it and stayed."""
         record, visibility = publication.record, self._observer.visibility
         versions = visibility.between(min(publication.judged, default=0), until + visibility.longest_delay)
-        found: dict[_Key, list[Subscription]] = {}
+        found: dict[_Owed, list[tuple[str, Subscription]]] = {}
         for name, client in self._observer.clients.items():
             if client.broker is None or not versions or client.interrupted > record.seq:
                 continue
@@ -154,7 +198,8 @@ class ChoiceJudge:
                 if _was_there(subscription, max(client.interrupted, subscription.filters[-1][0]), record, origin):
                     for one in choices:
                         if subscription.filter.matches(one.form):
-                            found.setdefault(_Key(one.scope, one.inside), []).append(subscription)
+                            owed = _Owed(one.scope, one.inside, one.to_one)
+                            found.setdefault(owed, []).append((name, subscription))
         return found
 
     # --- turns ----------------------------------------------------------------------------------------
@@ -197,11 +242,11 @@ def _was_there(subscription: Subscription, since: int, record: Record, origin: s
     return any(since <= one.record.seq <= record.seq and origin in one.reach for one in subscription.settlings)
 
 
-def _each_has_one(wanted: list[frozenset[_Key]]) -> bool:
+def _each_has_one(wanted: list[frozenset[Key]]) -> bool:
     """Whether each can have one of what it wants, and no two the same."""
-    owner: dict[_Key, int] = {}
+    owner: dict[Key, int] = {}
 
-    def find(at: int, tried: set[_Key]) -> bool:
+    def find(at: int, tried: set[Key]) -> bool:
         for key in wanted[at] - tried:
             tried.add(key)
             if key not in owner or find(owner[key], tried):

@@ -10,6 +10,11 @@ from typing import NamedTuple
 from tidings.model import Filter, Notification
 from tidings.scopes import Graph, PolicyUse, is_client
 
+ONE = frozenset(("one-of-n", "single"))
+"""The policies that give something to one of several."""
+SEVERAL = frozenset(("acknowledged", "rate-limit", "release", "state", "top-k"))
+"""Those that give it to some of several, or to nobody, by what was decided before or is still to come."""
+
 
 class Question(NamedTuple):
     """Whether a candidate gets a notification."""
@@ -29,7 +34,7 @@ def says_yes(graph: Graph, use: PolicyUse | None, question: Question) -> bool:
     match use.name:
         case "full" | "delay":
             return True
-        case "one-of-n" | "single":  # it may: whoever is chosen is one of these
+        case name if name in ONE | SEVERAL:  # it may: whoever is chosen is one of these
             return candidate != publisher
         case "key-dispatch":
             rows = dict(row.rsplit("=", 1) for row in _listed(given["table"]))
@@ -65,8 +70,13 @@ def says_yes(graph: Graph, use: PolicyUse | None, question: Question) -> bool:
 
 
 def compares(use: PolicyUse | None) -> bool:
-    """Whether a policy gives something to one of several that might get it."""
-    return use is not None and use.name in ("one-of-n", "single")
+    """Whether a policy is asked at the deciding point of its scope, about all that might get something."""
+    return use is not None and use.name in ONE | SEVERAL
+
+
+def gives_to_one(use: PolicyUse | None) -> bool:
+    """Whether it gives something to one of them."""
+    return use is not None and use.name in ONE
 
 
 def takes_turns(use: PolicyUse | None) -> bool:

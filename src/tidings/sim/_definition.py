@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import OPEN, Graph, Membership, PolicyUse, is_client
 
-from ._choosing import Question, compares, delay_of, says_yes, takes_turns
+from ._choosing import Question, compares, delay_of, gives_to_one, says_yes, takes_turns
 
 Chain: TypeAlias = tuple[Membership, ...]
 """Edges that lead up, each from the scope in which the one before it ends."""
@@ -70,6 +70,8 @@ class Choice(NamedTuple):
     """As it is in the scope: each of these is given to one of them."""
     form: Notification
     in_turn: bool
+    to_one: bool
+    """Whether it gives it to one of them; else to some, or to nobody."""
 
 
 class Definition:
@@ -109,10 +111,16 @@ class Definition:
         found: set[Choice] = set()
         for way in self.ways(publisher, reader) if publisher != reader else ():
             if self._chooses(way) and (form := self._along(way, notification)) is not None:
-                found.add(
-                    Choice(way.down[0].scope, form.inside, form.notification, takes_turns(self._last_policy(way)))
-                )
+                use, scope = self._last_policy(way), way.down[0].scope
+                found.add(Choice(scope, form.inside, form.notification, takes_turns(use), gives_to_one(use)))
         return frozenset(found)
+
+    def deciding(self, path: tuple[str, ...]) -> tuple[str, PolicyUse | None]:
+        """Of which kind the policy is that decides about what came into the last scope of a path, and which it is."""
+        above = {edge.scope for edge in self._edges.get(path[-1], ())}
+        kind = "delivery" if len(path) > 1 and path[-2] in above else "internal"
+        scope = self._scopes.get(path[-1])
+        return kind, None if scope is None else scope.policies.get(kind)
 
     def _chooses(self, way: Way) -> bool:
         return compares(self._last_policy(way))

@@ -151,6 +151,38 @@ class Taken(NamedTuple):
     graph_epoch: int
 
 
+Term: TypeAlias = tuple[int, str, int]
+"""Under which a broker decides for a scope: a number, the broker, its epoch."""
+
+
+class Presiding(NamedTuple):
+    """PRESIDES: the scope, the term, and the terms whose state it goes on with, the latest first."""
+
+    scope: str
+    term: Term
+    before: tuple[Term, ...] = ()
+
+
+class Ruled(NamedTuple):
+    """RULED: what a policy was asked at the deciding point of its scope, and what it said."""
+
+    scope: str
+    term: Term
+    origin: str
+    epoch: int
+    number: int
+    graph_epoch: int
+    path: tuple[str, ...]
+    """The scopes that the publication had come through, this one last."""
+    candidates: frozenset[str]
+    """The clients that it could choose."""
+    chosen: frozenset[str]
+    waits: bool = False
+    """Whether it cannot decide yet."""
+    waited: bool = False
+    """Whether this waited here for it before."""
+
+
 class Remembered(NamedTuple):
     """REMEMBERED: how many were found, and what else the report said."""
 
@@ -185,6 +217,8 @@ Detail: TypeAlias = (
     | Answered
     | Activated
     | Taken
+    | Presiding
+    | Ruled
     | Remembered
     | Broken
     | tuple[object, ...]

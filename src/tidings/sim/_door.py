@@ -68,6 +68,7 @@ class Door(Stream):
         """Who has said hello."""
         self.on_greeting: Callable[[], None] = lambda: None
         """Called when it is known."""
+        self._overlap = False
         self._heartbeat = HEARTBEAT
         self._watch = self.loop.call_later(HEARTBEAT, self._look)
 
@@ -120,6 +121,7 @@ class Door(Stream):
             self.reject(Reject(EVACUATED, f"'{doors.broker}' is being evacuated, too", retry=True))
             return
         self.client = hello.name or doors.new_name()
+        self._overlap = hello.overlap
         if hello.silence:
             self._heartbeat = hello.silence / BEATS
             self._watch.cancel()
@@ -151,7 +153,7 @@ class Door(Stream):
         guest = doors.admit(self.client, serialiser)
         guest.attached = verdict.epoch
         self._let_in(guest, resumed=False)
-        doors.attach(guest, verdict)
+        doors.attach(guest, verdict, overlap=self._overlap)
 
     def _let_in(self, guest: Guest, *, resumed: bool) -> None:
         doors = self._doors
@@ -296,12 +298,12 @@ class Doors:
         else:
             decide(Admitted(0))
 
-    def attach(self, guest: Guest, admitted: Admitted) -> None:
+    def attach(self, guest: Guest, admitted: Admitted, *, overlap: bool = False) -> None:
         """Tell the broker of a new guest."""
         self._network.runtime(self.broker).pipes[guest.link] = guest
         self._turn(lambda: self._broker.attach(guest.link))
         if self._hosts is not None:
-            self._hosts.host(guest.link, admitted)
+            self._hosts.host(guest.link, admitted, overlap=overlap)
 
     def receive(self, guest: Guest, frame: Frame) -> None:
         """Hand a frame to the broker."""

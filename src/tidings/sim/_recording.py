@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from tidings.broker import Broker
+from collections.abc import Collection
+
+from tidings.broker import Broker, Choice, Term
+from tidings.groups import Choosing
 from tidings.mobility import Hosts
 from tidings.scopes import Scopes
 from tidings.wire import Envelope, Run
 
 from ._couriers import Couriers
-from ._details import Activated, Attached, Taken
+from ._details import Activated, Attached, Presiding, Ruled, Taken
 from ._trace import Op, Trace
 
 
@@ -19,6 +22,33 @@ def record(trace: Trace, broker: Broker, couriers: Couriers) -> None:
         _record_versions(trace, broker, scopes)
     if isinstance(hosts := broker.features.get("hosts"), Hosts):
         _record_hosts(trace, broker.name, hosts, couriers)
+    if isinstance(choosing := broker.features.get("choosing"), Choosing):
+        _record_decisions(trace, broker.name, choosing)
+
+
+def _record_decisions(trace: Trace, name: str, choosing: Choosing) -> None:
+    """What a broker decides for scopes."""
+
+    def presides(scope: str, term: Term, before: Collection[Term]) -> None:
+        trace.add(Op.PRESIDES, name, detail=Presiding(scope, _plain(term), tuple(map(_plain, before))))
+
+    def ruled(
+        scope: str, term: Term, envelope: Envelope, candidates: Collection[str], choice: Choice, *, waited: bool
+    ) -> None:
+        identity, route = envelope.identity, envelope.routes[0]
+        where = (*identity.key, identity.graph_epoch, route.path)
+        trace.add(
+            Op.RULED,
+            name,
+            publication=identity.publisher_seq,
+            publisher=identity.publisher,
+            notification=envelope.notification,
+            detail=Ruled(
+                scope, _plain(term), *where, frozenset(candidates), frozenset(choice.clients), choice.waits, waited
+            ),
+        )
+
+    choosing.presides, choosing.ruled = presides, ruled
 
 
 def _record_hosts(trace: Trace, name: str, hosts: Hosts, couriers: Couriers) -> None:
@@ -67,3 +97,7 @@ def _record_versions(trace: Trace, broker: Broker, scopes: Scopes) -> None:
 
     broker.scoping.activated = activated
     activated(broker.scoping.active.version)
+
+
+def _plain(term: Term) -> tuple[int, str, int]:
+    return term.number, term.point, term.epoch

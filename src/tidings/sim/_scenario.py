@@ -27,7 +27,7 @@ from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
 from ._burst_plan import Flicker, flicker, with_bursts
 from ._checker import Checker
-from ._choice_plan import ChoicePlan
+from ._choice_plan import ChoicePlan, StatePlan
 from ._code_workers import SimWorkers
 from ._deploying_plan import NETWORK, DeployingPlan, signer
 from ._excuses import Excuse, Excuses
@@ -97,6 +97,8 @@ class Scenario:
     """Whether scopes and clients have policies."""
     choosing: bool = False
     """Whether scopes choose one of several members."""
+    ruling: bool = False
+    """Whether scopes choose several of their members, or by a state."""
     watching: bool = False
     """Whether clients watch aggregates."""
     grouped: bool = False
@@ -121,7 +123,7 @@ class Scenario:
         asked = "q" * self.working + "g" * self.grouped + "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
         moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
-        decided = "t" * self.deciding + "o" * self.choosing
+        decided = "t" * self.deciding + "k" * self.ruling + "o" * self.choosing
         before = f"{'b' * self.weather.bursts}{decided}{asked}{'h' * self.history}"
         return f"{'u' * bool(self.rules)}{before}{located}{moving}{kind}{self.seed}"
 
@@ -168,6 +170,8 @@ class Scenario:
             return cls.named(name[1:]).with_policies()
         if name.startswith("o"):
             return cls.named(name[1:]).with_choices()
+        if name.startswith("k"):
+            return cls.named(name[1:]).with_states()
         if name.startswith("g"):
             return cls.named(name[1:]).with_groups()
         if name.startswith("q"):
@@ -240,6 +244,13 @@ class Scenario:
         rng = random.Random(f"choices {self.seed}")
         plan = ChoicePlan(rng, [client for client, _ in self.clients], tuple(self.shape.brokers), self.authority)
         return dataclasses.replace(self, steps=plan.applied_to(self.steps), choosing=True)
+
+    def with_states(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with some that choose several, or by a state."""
+        self._check_scopes("k")
+        rng = random.Random(f"states {self.seed}")
+        plan = StatePlan(rng, [client for client, _ in self.clients], tuple(self.shape.brokers), self.authority)
+        return dataclasses.replace(self, steps=plan.applied_to(self.steps), ruling=True)
 
     def with_places(self) -> Scenario:
         """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""
@@ -391,7 +402,7 @@ class Scenario:
             yield plain
             if self.working:
                 yield Acknowledged(plain)
-        if self.choosing:
+        if self.choosing or self.ruling:
             yield Choosing()
         if self.deploying:
             options = AggregationOptions(ride_on=self._riding, network=NETWORK, signer=(signer(),))

@@ -25,9 +25,11 @@ from ._details import (
     Missing,
     Nothing,
     Notified,
+    Presiding,
     Published,
     Refusal,
     Remembered,
+    Ruled,
     Settlement,
     Subscribed,
     Taken,
@@ -62,6 +64,10 @@ class Op(enum.Enum):
     """A broker judges what is published from now on by a version of the scope graph."""
     TAKEN = "taken"
     """A broker has given a publication its identity."""
+    PRESIDES = "presides"
+    """A broker decides for a scope from now on, whose policy must be asked at one place."""
+    RULED = "ruled"
+    """It has asked that policy about a publication."""
     REMEMBERED = "remembered"
     """The past of a subscription has been delivered."""
     HOSTED = "hosted"
@@ -138,6 +144,8 @@ TYPES: dict[Op, Callable[..., Detail]] = {
     Op.LOST: Unnoticed,
     Op.ACTIVE: Activated,
     Op.TAKEN: Taken,
+    Op.PRESIDES: Presiding,
+    Op.RULED: Ruled,
     Op.REMEMBERED: Remembered,
     Op.FAULT: Broken,
 }
@@ -177,7 +185,7 @@ def _parts(detail: Detail) -> Iterable[object]:
 def _word(part: object) -> str:
     if isinstance(part, enum.Enum):
         return part.name.lower()
-    return " ".join(sorted(part)) if isinstance(part, frozenset) else str(part)
+    return " ".join(sorted(part)) or "nobody" if isinstance(part, frozenset) else str(part)
 
 
 class Trace:

@@ -9,6 +9,7 @@ Needs pyarrow, the extra `archive`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from ._details import (
     Missing,
     Nothing,
     Notified,
+    Presiding,
     Published,
     Refusal,
     Remembered,
+    Ruled,
     Settlement,
     Subscribed,
     Taken,
@@ -210,6 +213,10 @@ def _columns(detail: Detail) -> dict[str, object]:
             return {"reference": request, "fault": mode.name, "extra": "\n".join(map(str, changes))}
         case Answered(request, version, error, reason):
             return {"reference": request, "graph_epoch": version, "error": error, "reason": reason}
+        case Presiding():
+            return {"extra": json.dumps(detail)}
+        case Ruled():
+            return {"extra": json.dumps(detail, default=sorted)}
         case Refusal() | Missing() | Taken():
             return dict(detail._asdict())
         case _:
@@ -264,6 +271,13 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
             return Activated(row["graph_epoch"], decode_snapshot(row["graph"]).graph())
         case Op.TAKEN:
             return Taken(*event, row["published_at"], row["graph_epoch"])
+        case Op.PRESIDES:
+            scope, term, before = json.loads(row["extra"])
+            return Presiding(scope, tuple(term), tuple(map(tuple, before)))
+        case Op.RULED:
+            scope, term, origin, epoch, number, version, path, candidates, chosen, *waits = json.loads(row["extra"])
+            names = (frozenset(candidates), frozenset(chosen))
+            return Ruled(scope, tuple(term), origin, epoch, number, version, tuple(path), *names, *waits)
         case Op.REMEMBERED:
             return Remembered(row["found"], Ending[row["ending"]], row["capped"], row["brokers"])
         case Op.FAULT:

@@ -6,7 +6,7 @@ A trace without scopes has no versions; then everybody sees everything as it was
 from __future__ import annotations
 
 from tidings.model import ROOT_SCOPE, Notification
-from tidings.scopes import Graph, Placement, client_node
+from tidings.scopes import Graph, Placement, PolicyUse, client_node
 from tidings.wire import Quality
 
 from ._choosing import compares, longest_delay
@@ -129,6 +129,10 @@ class Visibility:
             publisher, reader = client_node(published.publisher), client_node(client)
             self._choices[key] = self._definition(version).choices(publisher, published.notification, reader)
         return self._choices[key]
+
+    def deciding(self, version: int, path: tuple[str, ...]) -> tuple[str, PolicyUse | None]:
+        """Of which kind the policy is that decides about what came by a path, and which it is, under one version."""
+        return self._definition(version).deciding(path) if version in self.graphs else ("", None)
 
     @property
     def chooses(self) -> bool:

@@ -362,6 +362,7 @@ def connect(
     take_over: bool = False,
     state: AnyState | None = None,
     silence: float | None = None,
+    overlap: bool = False,
 ) -> Client:
     """Return a blocking client of the service, already connected. Use it with `with`, or call `close`.
 
@@ -385,6 +386,7 @@ def connect(
             take_over=take_over,
             state=state,
             silence=silence,
+            overlap=overlap,
         )
     )
 

@@ -80,6 +80,8 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     evacuated: bool = False
     """Of a client: whether it comes because its broker is about to stop, and can still stay there. A broker that is
     about to stop itself refuses it."""
+    overlap: bool = False
+    """Of a client: whether it still takes what the broker sends that it leaves."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session

@@ -60,7 +60,9 @@ class Composite(Aggregate[Partials]):
         """What the record contributes to each; None if to none of them."""
         if not self.parts[0].concerns(record):
             return None
-        found = [one.taken(record) for one in self.parts]
+        found = tuple([one.taken(record) for one in self.parts])
+        if None not in found:
+            return found
         if all(one is None for one in found):
             return None
         return tuple([part.zero() if one is None else one for part, one in zip(self.parts, found, strict=True)])

@@ -4,6 +4,7 @@
 """
 
 from ._allowed import ALLOWED
+from ._fitting import MAX_KEY, misfit, told
 from ._isolation import LAYERS, MEMORY, NoIsolation, machine
 from ._loading import loaded
 from ._messages import (
@@ -52,6 +53,7 @@ __all__ = [
     "HEADER",
     "LAYERS",
     "MAX_FRAME",
+    "MAX_KEY",
     "MEMORY",
     "STRIKES",
     "Answer",
@@ -89,5 +91,7 @@ __all__ = [
     "length_of",
     "loaded",
     "machine",
+    "misfit",
+    "told",
     "unframed",
 ]

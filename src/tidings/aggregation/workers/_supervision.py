@@ -5,9 +5,9 @@ Theory of operation
 Batches wait in a line; one is with the worker at a time. A worker keeps nothing: partials stay in the broker, so a
 worker that is lost costs only its batch, which is given to a new worker once more. A batch that is lost twice is
 *given up*: the values that it was for are incomplete, and its definition has a *strike*. Three strikes are
-*quarantine*: no batch of that definition is taken any more. Code that raises, or answers what it must not, has a
-strike at once; the worker goes on. A worker that ends or speaks while nobody asks it anything costs a start for each
-batch: that is a strike for the definition that was asked last. A definition that answers 1,000 batches in a row is
+*quarantine*: no batch of that definition is taken any more. Code that raises, or answers what does not fit its job,
+has a strike at once; the worker goes on. A worker that ends or speaks while nobody asks it anything costs a start for
+each batch: that is a strike for the definition that was asked last. A definition that answers 1,000 batches in a row is
 forgiven one strike.
 
 The states of a worker, and what happens to it:
@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 
 from tidings.model import AggregateError
 
+from ._fitting import misfit
 from ._messages import Answer, Batch, Check, Code, Failed, Job, Reply, framed
 
 STRIKES = 3
@@ -219,8 +220,12 @@ class Supervisor:
         self._line.popleft()
         self.state, self.deadline = State.READY, None
         self._answered = batch.definition
-        effects: list[Effect] = [Done(batch.number, tuple(reply.answers))]
-        failures = [one.reason for one in reply.answers if isinstance(one, Failed)]
+        answers = [
+            Failed(problem) if (problem := misfit(job, one)) else one
+            for job, one in zip(batch.jobs, reply.answers, strict=True)
+        ]
+        effects: list[Effect] = [Done(batch.number, tuple(answers))]
+        failures = [one.reason for one in answers if isinstance(one, Failed)]
         if not failures:  # else it may be the code that could not be loaded
             self._loaded.add(batch.definition)
         effects += self._struck(batch.definition, failures[0]) if failures else self._praised(batch.definition)

@@ -225,6 +225,11 @@ class View(Protocol):
         ...
 
     @property
+    def at_points(self) -> frozenset[tuple[str, bool]]:
+        """The scopes whose deciding points say who gets what came from above (True), or what was published inside."""
+        ...
+
+    @property
     def delays(self) -> bool:
         """Whether a policy may keep something back for a while: then it is overtaken."""
         ...
@@ -291,8 +296,16 @@ class View(Protocol):
         """
         ...
 
+    def decides_by(self, path: tuple[str, ...]) -> str | None:
+        """Which policy with a state decides about what came by a path, by kind and name; None: it needs no state."""
+        ...
+
+    def gives_to_several(self, scope: str) -> bool:
+        """Whether a policy of a scope that is asked at its deciding point may choose several."""
+        ...
+
     def remembered(self, scope: str) -> dict[str, bytes]:
-        """What the policies of a scope must know at its next deciding point, by their kinds."""
+        """What the policies of a scope must know at its next deciding point, by kind and policy."""
         ...
 
     def recall(self, scope: str, states: Sequence[Mapping[str, bytes]]) -> None:
@@ -411,6 +424,7 @@ class _FlatView:
     version = 0
     several = False
     delays = False
+    at_points: frozenset[tuple[str, bool]] = frozenset()
     comparing: tuple[str, ...] = ()
     gateways: frozenset[str] = frozenset()
     confined: frozenset[str] = frozenset()
@@ -449,6 +463,12 @@ class _FlatView:
         waited: bool = False,
     ) -> Choice:
         return Choice(())
+
+    def decides_by(self, path: tuple[str, ...]) -> str | None:
+        return None
+
+    def gives_to_several(self, scope: str) -> bool:
+        return False
 
     def remembered(self, scope: str) -> dict[str, bytes]:
         return {}

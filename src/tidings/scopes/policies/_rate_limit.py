@@ -2,15 +2,17 @@
 
     rate-limit(count=10, seconds=1)
 
-Time is that of publication, so a notification that comes late is not held against those of now: of all that were
-published within any `seconds`, a member gets at most `count`. Which of them depends on the order in which they came to
-the deciding point of the scope; what a member was given there is remembered, and is handed over to the next point.
+Time is that of publication, so a notification that comes late is not held against those of now: a member gets it if it
+was given fewer than `count` of all that were published less than `seconds` before it or after it. So of all that were
+published within any `seconds`, it gets at most `count`. Which of them depends on the order in which they came to the
+deciding point of the scope; what a member was given there is remembered, and is handed over to the next point.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -25,11 +27,47 @@ MAX_SECONDS = 86_400
 """The longest stretch of time, in seconds: a day."""
 MAX_MEMBERS = 10_000
 """Of how many members it remembers what they were given, the last ones."""
+MAX_GIVEN = 2_000
+"""How much it remembers of one member; it gives it nothing that was published before that, or too little later."""
+MAX_TOTAL = 400_000
+"""How much it remembers of all members together; each of them has the same part of it."""
 MAX_REMEMBERED = 2_000
 """The most notifications, the last ones, that the next deciding point is told of."""
 
 Given: TypeAlias = tuple[int, str, int, int]
 """When a notification was published, and where: origin, epoch, number."""
+
+
+class _Share:
+    """What one member was given."""
+
+    def __init__(self, since: int = 0) -> None:
+        self.given: list[Given] = []
+        """In the order of publication."""
+        self.since = since
+        """What was published before this, in microseconds since 1970 UTC, is not known any more."""
+
+    def has_room(self, this: Given, count: int, stretch: int) -> bool:
+        """Whether a member may get this, too."""
+        at = this[0]
+        if self.since and at - stretch < self.since:
+            return False
+        first = bisect_left(self.given, (at - stretch + 1, "", 0, 0))
+        return bisect_left(self.given, (at + stretch, "", 0, 0)) - first < count
+
+    def has(self, this: Given) -> bool:
+        """Whether a member was given this."""
+        at = bisect_left(self.given, this)
+        return at < len(self.given) and self.given[at] == this
+
+    def add(self, these: Iterable[Given], most: int) -> None:
+        """It is given these; only so many are remembered."""
+        for one in these:
+            if not self.has(one):
+                insort(self.given, one)
+        if len(self.given) > most:
+            self.since = max(self.since, self.given[-most - 1][0] + 1)
+            del self.given[:-most]
 
 
 class RateLimit(Policy):
@@ -43,8 +81,8 @@ class RateLimit(Policy):
         self._count = int(count)
         self._stretch = round(number(context, "seconds", least=0.001, most=MAX_SECONDS) * 1_000_000)
         text(context, "point", "")
-        self._given: OrderedDict[str, set[Given]] = OrderedDict()
-        """By member, who was given something last at the end."""
+        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        """By member, who was asked about last at the end."""
 
     def select(self, notification: Notification, eligible: Collection[str], context: PolicyContext) -> Collection[str]:
         identity = context.identity
@@ -53,27 +91,31 @@ class RateLimit(Policy):
         return [node for node in sorted(eligible) if self._takes(node, this)]
 
     def _takes(self, node: str, this: Given) -> bool:
-        given = self._given.setdefault(node, set())
-        self._given.move_to_end(node)
-        if this in given:
-            return True  # it did not arrive, and is decided again
-        newest = max(given, default=this)[0]
-        # What is far behind can meet only what comes that late itself.
-        given.difference_update([one for one in given if one[0] < newest - 2 * self._stretch])
-        if sum(abs(one[0] - this[0]) < self._stretch for one in given) >= self._count:
+        share = self._shares.setdefault(node, _Share())
+        self._shares.move_to_end(node)
+        if len(self._shares) > MAX_MEMBERS:
+            self._shares.popitem(last=False)
+        if share.has(this):
+            return True  # another form of it
+        if not share.has_room(this, self._count, self._stretch):
             return False
-        given.add(this)
-        if len(self._given) > MAX_MEMBERS:
-            self._given.popitem(last=False)
+        share.add((this,), self._room)
         return True
 
+    @property
+    def _room(self) -> int:
+        return min(MAX_GIVEN, MAX_TOTAL // len(self._shares))
+
     def remember(self) -> bytes:
-        last = sorted(((one, node) for node, given in self._given.items() for one in given), reverse=True)
-        told: dict[str, list[Given]] = {}
+        last = sorted(((one, node) for node, share in self._shares.items() for one in share.given), reverse=True)
+        told: dict[str, tuple[int, list[Given]]] = {}
+        since = last[MAX_REMEMBERED][0][0] + 1 if len(last) > MAX_REMEMBERED else 0
         for one, node in last[:MAX_REMEMBERED]:
-            told.setdefault(node, []).append(one)
+            told.setdefault(node, (max(since, self._shares[node].since), []))[1].append(one)
         return msgspec.msgpack.encode(told)
 
     def recall(self, state: bytes) -> None:
-        for node, given in msgspec.msgpack.decode(state, type=dict[str, list[Given]]).items():
-            self._given.setdefault(node, set()).update(given)
+        for node, (since, given) in msgspec.msgpack.decode(state, type=dict[str, tuple[int, list[Given]]]).items():
+            share = self._shares.setdefault(node, _Share())
+            share.since = max(share.since, since)
+            share.add(given, self._room)

@@ -45,6 +45,9 @@ _SET = "it compares what is at several places, and no deciding point carries tha
 COMPARING = frozenset(("acknowledged", "one-of-n", "rate-limit", "release", "single", "state", "top-k"))
 """The policies of the catalogue that compare candidates, or whose answers depend on earlier ones."""
 
+_STATELESS = frozenset(("one-of-n", "single", "top-k"))
+"""Those of them whose answer is as good without what they remember."""
+
 _KINDS = {
     "chain": frozenset((PolicyKind.INTERNAL,)),
     **dict.fromkeys(COMPARING, frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL))),
@@ -83,6 +86,16 @@ def compares(use: PolicyUse) -> bool:
     That must not depend on what is registered where: of a policy that is not of the catalogue, a parameter says it.
     """
     return use.name in COMPARING or (use.name not in CATALOGUE and "point" in use.parameters)
+
+
+def gives_to_one(use: PolicyUse) -> bool:
+    """Whether a policy gives everything to one member; of one that is not of the catalogue nobody knows."""
+    return use.name in ("one-of-n", "single")
+
+
+def keeps_state(use: PolicyUse) -> bool:
+    """Whether the answers of a policy depend on earlier ones; of one that is not of the catalogue, they may."""
+    return use.name not in _STATELESS and compares(use)
 
 
 def may_delay(use: PolicyUse) -> bool:

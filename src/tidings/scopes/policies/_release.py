@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidings.model import Notification, ScopeError
+from tidings.model import Identity, Notification, ScopeError
 
 from ._policy import Policy, PolicyContext, Wait, filter_in, number, only, text
 
@@ -65,8 +65,8 @@ class _Waiting(Policy):
         self._number = 0
         self._heard: OrderedDict[str, list[_Heard]] = OrderedDict()
         """By value, the one that something was said about last at the end."""
-        self._since: OrderedDict[tuple[str, int, int], int] = OrderedDict()
-        """What waits, and how many verdicts had come before it."""
+        self._since: OrderedDict[tuple[Identity, Notification], int] = OrderedDict()
+        """What waits, form by form, and how many verdicts had come before it."""
 
     def _verdict(self, notification: Notification) -> bool | None:
         """Whether this commits or aborts something; None: neither."""
@@ -87,18 +87,18 @@ class _Waiting(Policy):
             return eligible
         identity = context.identity
         assert identity is not None
-        event = (identity.origin, identity.epoch, identity.seq)
+        this = (identity, notification)
         # A verdict that comes while this waits counts, whatever the clocks of the two brokers say.
-        since = self._since.get(event, 0 if context.waited else self._number)
+        since = self._since.get(this, 0 if context.waited else self._number)
         heard = self._heard.get(value, ())
         verdicts = [one.verdict for one in heard if one.number > since or one.verdict.at >= identity.published_at]
         decided = self._decided(verdicts, context.publisher)
         if decided is None:
-            self._since[event] = since
+            self._since[this] = since
             if len(self._since) > MAX_WAITING:
                 self._since.popitem(last=False)
             raise Wait
-        self._since.pop(event, None)
+        self._since.pop(this, None)
         return eligible if decided else ()
 
     def _note(self, value: str, heard: _Heard) -> None:

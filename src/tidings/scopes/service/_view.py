@@ -15,8 +15,8 @@ from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
 from tidings.scopes._seat import Seat
 from tidings.scopes._sessions import SessionMode, sessions_of
-from tidings.scopes.policies._policy import Load, PolicyKind
-from tidings.scopes.policies._registry import compares, may_delay
+from tidings.scopes.policies._policy import Load, PolicyKind, PolicyUse
+from tidings.scopes.policies._registry import compares, gives_to_one, keeps_state, may_delay
 from tidings.scopes.policies._running import Running, running
 
 from ._rights import administers
@@ -36,6 +36,8 @@ class Plan:
         self.version = graph.version
         self.delays = graph.policed and any(may_delay(use) for use in graph.policies)
         """Whether a policy may keep something back for a while."""
+        self.at_points = _decided_at_points(graph)
+        """The scopes whose deciding points say who gets what came from above (True), or what was published inside."""
         self.careful = any(scope.trusted for scope in graph.scopes.values())
         """Whether a scope trusts some brokers only."""
         self.moved = moved if before is not None else None
@@ -84,6 +86,16 @@ class Plan:
         return f"Plan({self.graph!r})"
 
 
+def _decided_at_points(graph: Graph) -> frozenset[tuple[str, bool]]:
+    scopes = graph.scopes.items() if graph.policed else ()
+    return frozenset(
+        (id, kind == PolicyKind.DELIVERY.value)
+        for id, scope in scopes
+        for kind, use in scope.policies.items()
+        if compares(use)
+    )
+
+
 def _mapped(edges: Iterable[Membership]) -> bool:
     return any(edge.mapping is not None for edge in edges)
 
@@ -97,6 +109,7 @@ class View:
         self.version = plan.version
         self.several = plan.several
         self.delays = plan.delays
+        self.at_points = plan.at_points
         self.gateways = plan.gateways
         self.sessions, self.confined, self.borders = plan.sessions, plan.confined, plan.borders
         root = plan.graph.scopes[ROOT_SCOPE]
@@ -109,6 +122,7 @@ class View:
         self._supers: dict[str, Mapping[str, AnyPassage]] = {}
         self._subs: dict[str, Mapping[str, AnyPassage]] = {}
         self._gates: dict[str, Mapping[str, AnyPassage]] = {}
+        self._seated: dict[str, Mapping[str, AnyPassage]] = {}
         self._visible_in: dict[tuple[str, ...], tuple[str, ...]] = {}
         if before is None:
             self._overlays: dict[str, frozenset[str]] = {}
@@ -194,11 +208,8 @@ class View:
         waited: bool = False,
     ) -> Choice:
         """Whom the policy of a scope, the last one of the path, gives a notification."""
-        scope = path[-1]
-        incoming = len(path) > 1 and path[-2] in self.supers(scope)
-        kind = PolicyKind.DELIVERY if incoming else PolicyKind.INTERNAL
-        use = self._graph.scopes[scope].policies.get(kind.value)
-        if use is None or not compares(use):
+        scope, (kind, use) = path[-1], self._decider(path)
+        if use is None:
             return Choice(())
         nodes = {client_node(client): client for client in clients}
         policy = running(use, kind, scope, self._broker)
@@ -207,31 +218,49 @@ class View:
         )
         return choice._replace(clients=tuple(nodes[node] for node in choice.clients))
 
+    def decides_by(self, path: tuple[str, ...]) -> str | None:
+        """Which policy with a state decides about what came by a path, by kind and name; None: it needs no state."""
+        kind, use = self._decider(path)
+        return f"{kind.value} {use}" if use is not None and keeps_state(use) else None
+
+    def _decider(self, path: tuple[str, ...]) -> tuple[PolicyKind, PolicyUse | None]:
+        """The policy of the last scope of a path that compares, and decides about what came by it."""
+        scope = path[-1]
+        incoming = len(path) > 1 and path[-2] in self.supers(scope)
+        kind = PolicyKind.DELIVERY if incoming else PolicyKind.INTERNAL
+        use = self._graph.scopes[scope].policies.get(kind.value) if scope in self._graph.scopes else None
+        return kind, use if use is not None and compares(use) else None
+
+    def gives_to_several(self, scope: str) -> bool:
+        """Whether a policy of a scope that is asked at its deciding point may choose several."""
+        uses = self._graph.scopes[scope].policies.values() if scope in self._graph.scopes else ()
+        return any(compares(use) and not gives_to_one(use) for use in uses)
+
     def remembered(self, scope: str) -> dict[str, bytes]:
-        """What the policies of a scope must know at its next deciding point, by their kinds."""
-        return {kind: one.remember() for kind, one in self._deciders(scope)}
+        """What the policies of a scope must know at its next deciding point, by kind and policy."""
+        return {name: one.remember() for name, one in self._deciders(scope)}
 
     def recall(self, scope: str, states: Sequence[Mapping[str, bytes]]) -> None:
         """Let the policies of a scope begin here with what other deciding points have remembered, the latest first."""
-        for kind, one in self._deciders(scope):
-            one.restart(state[kind] for state in states if state.get(kind))
+        for name, one in self._deciders(scope):
+            one.restart(state[name] for state in states if state.get(name))
 
     def _deciders(self, scope: str) -> list[tuple[str, Running]]:
         policies = self._graph.scopes[scope].policies if scope in self._graph.scopes else {}
         return [
-            (kind, running(use, PolicyKind(kind), scope, self._broker))
+            (f"{kind} {use}", running(use, PolicyKind(kind), scope, self._broker))
             for kind, use in policies.items()
             if compares(use)
         ]
 
     def _seats(self, scope: str) -> Mapping[str, AnyPassage]:
         """The seat of who decides for a scope, if there is something to decide."""
-        policies = self._graph.scopes[scope].policies if scope in self._graph.scopes else {}
-        compared = {kind for kind, use in policies.items() if compares(use)}
-        if not compared:
-            return {}
-        incoming, internal = (kind.value in compared for kind in (PolicyKind.DELIVERY, PolicyKind.INTERNAL))
-        return {scope: Seat(scope, incoming=incoming, internal=internal)}
+        found = self._seated.get(scope)
+        if found is None:
+            incoming, internal = ((scope, one) in self.at_points for one in (True, False))
+            seat = {scope: Seat(scope, incoming=incoming, internal=internal)} if incoming or internal else {}
+            found = self._seated[scope] = seat
+        return found
 
     def supers(self, scope: str) -> Mapping[str, AnyPassage]:
         """The scopes that a scope is a member of."""
