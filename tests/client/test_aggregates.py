@@ -126,6 +126,7 @@ async def test_what_is_watched_at_a_broker_can_be_seen() -> None:
                     "broker_count",
                     "publication_rate",
                     "subscription_rate",
+                    "load",
                     "active_publishers",
                     "distribution",
                 ]

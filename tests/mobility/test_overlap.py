@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 from mobility.test_evacuation import evacuated
+from soaking import SOAK_SECONDS, soak_seeds
 
 import tidings
 from tidings.mobility import Hosts
@@ -170,3 +172,69 @@ def test_a_broker_that_does_not_let_the_client_in_changes_nothing() -> None:
             await asyncio.sleep(5)
 
     asyncio.run(run())
+
+
+async def roamed(seed: int) -> None:
+    """Clients that overlap go to and fro while brokers crash and links are cut; every promise is kept."""
+    rng = random.Random(seed)
+    latency, links = rng.choice((200, 5_000, 25_000, 60_000)), [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")]
+    weather = Weather(latency=(latency, latency * rng.choice((1, 2))))
+    async with World(seed, brokers=list("abcd"), links=links, weather=weather, client_weather=RADIO) as world:
+        await world.rest()
+        going_on = True
+
+        async def publish(client: tidings.Client, name: str) -> None:
+            for n in itertools.count():
+                await asyncio.sleep(rng.choice((0.005, 0.03, 0.1)))
+                if not going_on:
+                    return
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(30):
+                        await client.publish(n=n, feed=name)
+
+        async def roam(client: tidings.Client) -> None:
+            while going_on:
+                await asyncio.sleep(rng.choice((0.05, 0.3, 1, 3)))
+                with contextlib.suppress(TimeoutError, tidings.ConnectionFailed):
+                    async with asyncio.timeout(30):
+                        await client.move(world.url(rng.choice("abcd")))
+
+        async with contextlib.AsyncExitStack() as stack:
+            tasks = []
+            for number in range(3):
+                addresses = [world.url(one) for one in rng.sample("abcd", 3)]
+                phone = await stack.enter_async_context(tidings.connect(addresses, name=f"phone{number}", overlap=True))
+                await phone.subscribe(rng.choice(("n >= 0", "n < 60", "feed = 'a'")), callback=lambda one: None)
+                tasks.append(asyncio.create_task(roam(phone)))
+            for name in "ad":
+                feed = await stack.enter_async_context(tidings.connect(world.url(name), name=f"feed-{name}"))
+                tasks.append(asyncio.create_task(publish(feed, name)))
+            for _ in range(rng.randrange(5)):
+                await asyncio.sleep(rng.uniform(0.5, 3))
+                if rng.random() < 0.5:
+                    broker = rng.choice("abcd")
+                    world.crash(broker)
+                    await asyncio.sleep(rng.uniform(0.2, 3))
+                    world.restart(broker)
+                else:
+                    link = rng.choice(links)
+                    world.cut(*link)
+                    await asyncio.sleep(rng.uniform(0.2, 3))
+                    world.heal(*link)
+            await asyncio.sleep(3)
+            going_on = False
+            await asyncio.gather(*tasks)
+            await asyncio.sleep(5)
+            await world.rest()
+        await world.check()
+
+
+@pytest.mark.parametrize("seed", [5])
+def test_clients_that_overlap_roam_while_things_break(seed: int) -> None:
+    asyncio.run(roamed(seed))
+
+
+@pytest.mark.soak
+def test_clients_that_overlap_roam_while_things_break_for_long() -> None:
+    for seed in soak_seeds(SOAK_SECONDS * 0.1):
+        asyncio.run(roamed(seed))

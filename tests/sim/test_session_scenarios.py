@@ -29,6 +29,7 @@ def test_reactions_appear_in_the_sessions_of_their_causes_and_in_no_others(first
     assert sum(run(f"cs{seed}") for seed in range(first, first + 6)) > 20
 
 
+@pytest.mark.req("VIS-704")
 @pytest.mark.parametrize("name", ["hcs1", "hcs4", "cm3", "cp2", "cws2", pytest.param("cws5", marks=pytest.mark.soak)])
 def test_the_past_mappings_and_places_make_no_difference(name: str) -> None:
     run(name)

@@ -40,7 +40,7 @@ PyObject* gathered_add(Gathered* self, PyObject* batch) {
     }
     Columns::Added added{};
     try {
-        self->batches->reserve(self->batches->size() + 1);
+        if (self->batches->size() == self->batches->capacity()) self->batches->reserve(2 * self->batches->size() + 16);
         const View view{PyBytes_AS_STRING(batch), static_cast<size_t>(PyBytes_GET_SIZE(batch))};
         if (!self->columns->add(view, added)) Py_RETURN_NONE;
     } catch (const std::bad_alloc&) {

@@ -39,9 +39,9 @@ _SEGMENTS = (
     "SELECT id, first, summary FROM segments WHERE id <= ? ORDER BY id DESC LIMIT ?",
 )
 _BEYOND = (
-    "SELECT id, epoch, first, last, summary FROM publications WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
+    "SELECT id, epoch, first, last, summary, earliest, latest FROM publications "
+    "WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
 )
-_TIMES = "SELECT earliest, latest FROM publications WHERE id = ?"
 _SIZES = (
     "SELECT epoch, first, last, count, length(batch) FROM publications "
     "WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
@@ -61,6 +61,9 @@ class Batch(NamedTuple):
     first: int
     last: int
     summary: bytes | None
+    earliest: int = 0
+    latest: int = 0
+    """When its publications were published, in microseconds; only where the log is read from a position on."""
 
 
 class Size(NamedTuple):
@@ -77,9 +80,6 @@ class Packed(NamedTuple):
     """A batch as it was written."""
 
     batch: Batch
-    earliest: int
-    latest: int
-    """When the publications in it were published, in microseconds."""
     data: bytes
     """An array of envelopes, in msgpack."""
 
@@ -145,8 +145,7 @@ class Reader:
     def packed(self, batch: Batch) -> Packed | None:
         """A batch as it was written, but for its compression; None if it is damaged, or was forgotten meanwhile."""
         data = self._row("publications", batch[:4], unpacked)
-        times = self._rows(_TIMES, batch.id)
-        return Packed(batch, times[0][0], times[0][1], data) if data is not None and times else None
+        return None if data is None else Packed(batch, data)
 
     def publishers(self, newest: int) -> dict[str, list[int]]:
         """The numbers of each publisher among the newest publications, in ascending order.

@@ -55,8 +55,8 @@ class Stretch:
 def stretches(log: StoreReader, after: Position) -> Iterator[Stretch]:
     """What follows a position, in order."""
     for packed in log.packed_beyond(*after):
-        batch, hour = packed.batch, hour_of(packed.earliest)
-        if (batch.epoch, batch.first) > after and hour == hour_of(packed.latest):
+        batch, hour = packed.batch, hour_of(packed.batch.earliest)
+        if (batch.epoch, batch.first) > after and hour == hour_of(batch.latest):
             decoded = partial(log.envelopes, packed)
             yield Stretch(Kind(batch.epoch, hour), batch.first, batch.last, decoded, packed.data)
             continue
