@@ -16,7 +16,7 @@ from pathlib import Path
 from tidings import _native
 from tidings.matching import Checks, CompiledIndex, Fed, Group, PassedOn, Plan
 from tidings.matching._atom import atom_of
-from tidings.model import ROOT_ROUTE, Filter, Identity, Matches, Notification, Route
+from tidings.model import ROOT_ROUTE, Filter, Identity, Matches, Notification, Route, has_plain_kinds
 from tidings.wire import (
     Deliver,
     Envelope,
@@ -357,6 +357,9 @@ def fuzz(seconds: float) -> None:
                 index.remove(rng.choice([key, key - 1]))
             whole = world.random_notification(rng, lists=0.4)
             index.match(whole)
+            names = sorted(whole)
+            plain = _native.engine.plain_kinds(dict(whole), set(names[rng.randrange(2) :]))
+            assert not plain or has_plain_kinds(dict(whole))
             for _ in range(10):
                 body: bytearray = bytearray(encode_body(whole))
                 for _ in range(rng.randrange(5)):

@@ -167,6 +167,46 @@ def paho_client(port: int, meter: Meter) -> None:
         client.loop_stop()
 
 
+def zenoh_client(port: int, meter: Meter) -> None:
+    """zenoh, two peers in this process without a server between them; the application packs and unpacks attributes."""
+    import zenoh  # noqa: PLC0415 - it starts threads, and the others are measured without them
+
+    pack, unpack = msgspec.msgpack.encode, msgspec.msgpack.decode
+    room = threading.Condition()
+    where = f"tcp/127.0.0.1:{port}"
+
+    def peer(listen: list[str], connect: list[str]) -> Any:
+        config = zenoh.Config()
+        config.insert_json5("mode", '"peer"')
+        config.insert_json5("scouting/multicast/enabled", "false")
+        config.insert_json5("listen/endpoints", json.dumps(listen))
+        config.insert_json5("connect/endpoints", json.dumps(connect))
+        return zenoh.open(config)
+
+    def arrived(sample: Any) -> None:
+        if unpack(sample.payload.to_bytes())["price"] > 0:
+            meter.got += 1
+        if meter.sent - meter.got == WINDOW - BATCH:
+            with room:
+                room.notify()
+
+    with peer([where], []) as sender, peer([], [where]) as receiver:
+        receiver.declare_subscriber("quote", arrived)
+        publisher = sender.declare_publisher("quote")
+        time.sleep(0.5)  # until the peers know of each other
+        while not meter.done:
+            for _ in range(BATCH):
+                publisher.put(pack(ATTRIBUTES))
+            meter.sent += BATCH
+            waited = time.monotonic()
+            with room:
+                while meter.sent - meter.got > WINDOW - BATCH:
+                    room.wait(0.01)
+                    if time.monotonic() - waited > STALLED:
+                        raise Stalled(f"{meter.got:,} of {meter.sent:,} had arrived, then none for {STALLED:.0f} s")
+            meter.look()
+
+
 CLIENTS: dict[str, Callable[[int, Meter], Awaitable[None] | None]] = {
     "tidings, fire, callback": lambda port, meter: tidings_client(port, meter, quality="FIRE", iterate=False),
     "tidings, fire, async for": lambda port, meter: tidings_client(port, meter, quality="FIRE", iterate=True),
@@ -175,6 +215,7 @@ CLIENTS: dict[str, Callable[[int, Meter], Awaitable[None] | None]] = {
     "nats-py async for": lambda port, meter: nats_client(port, meter, encoded=False, iterate=True),
     "nats-py callback, json": lambda port, meter: nats_client(port, meter, encoded=True, iterate=False),
     "paho-mqtt callback": paho_client,
+    "zenoh callback, msgpack": zenoh_client,
 }
 """What can be measured. Of nats-py and paho-mqtt the application gets bytes, unless the name says otherwise."""
 

@@ -1,10 +1,12 @@
-"""Our Python client from end to end: CPU for each notification, publishing and receiving, against nats-py."""
+"""Our Python client from end to end: CPU for each notification, publishing and receiving, against nats-py and zenoh."""
 
 from __future__ import annotations
 
 import functools
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -15,24 +17,44 @@ from ._dialect import Dialect
 from ._load import Sample
 from ._mosquitto import Mosquitto
 from ._nats import Nats
-from ._processes import CannotRun
+from ._processes import CannotRun, free_port
 from ._report import Row
 from ._tidings import Tidings
 
-SERVERS: dict[str, type[Dialect]] = {"tidings": Tidings, "nats-py": Nats, "paho-mqtt": Mosquitto}
+
+class _Nobody:
+    """No server: the peers of an application speak with each other at a port of their own."""
+
+    port: int
+
+    @contextmanager
+    def start(self) -> Iterator[_Nobody]:
+        self.port = free_port()
+        yield self
+
+
+SERVERS: dict[str, type[Dialect] | type[_Nobody]] = {
+    "tidings": Tidings,
+    "nats-py": Nats,
+    "paho-mqtt": Mosquitto,
+    "zenoh": _Nobody,
+}
 OURS = "tidings, fire, callback"
+ITERATED = "tidings, fire, async for"
 PEER = "nats-py callback"
+PACKED = "zenoh callback, msgpack"
 CLIENTS = (
     OURS,
-    "tidings, fire, async for",
+    ITERATED,
     "tidings, accepted, callback",
     PEER,
     "nats-py async for",
     "nats-py callback, json",
     "paho-mqtt callback",
+    PACKED,
 )
-ITERATION = 0.5
-"""How much of the rate of a callback `async for` has to reach."""
+ITERATION = 1.15
+"""How many times the CPU of a callback `async for` may take."""
 
 
 def run(bench: Bench) -> None:
@@ -42,7 +64,7 @@ def run(bench: Bench) -> None:
     cpu = {name: sample.total_cpu for name, sample in medians.items()}
     rate = {name: sample.rate for name, sample in medians.items()}
     for name, found in runs.items():
-        target = "> 1 x" if name == PEER else ""
+        target = "> 1 x" if name == PEER else ">= 1 x" if name == PACKED else ""
         if name not in medians:
             bench.report.missing(
                 "d  client", name, found.why, target=target or ("no loss" * name.startswith("tidings"))
@@ -53,13 +75,13 @@ def run(bench: Bench) -> None:
             ratio = cpu[name] / cpu[OURS]
             row.cpu_ratio = f"{number(ratio)} x"
             row.rate_ratio = f"{number(rate[OURS] / rate[name])} x"
-            row.verdict = "" if not target else "ok" if ratio > 1 else "MISSED"
+            row.verdict = "" if not target else "ok" if ratio > 1 or (ratio == 1 and name == PACKED) else "MISSED"
         elif target:
             row.verdict = "MISSED"
         bench.report.add(row)
-    if OURS in rate and "tidings, fire, async for" in rate:
-        share = rate["tidings, fire, async for"] / rate[OURS]
-        bench.report.floor("d  client", "async for / callback", share, "x", at_least=ITERATION, more=" of the rate")
+    if OURS in cpu and ITERATED in cpu:
+        share = cpu[ITERATED] / cpu[OURS]
+        bench.report.limit("d  client", "async for / callback", share, "x", at_most=ITERATION, more=" of the CPU")
 
 
 def _once(name: str, seconds: float) -> Sample:

@@ -342,7 +342,7 @@ def test_a_new_policy_does_not_take_the_state_of_the_old_one_which_judges_what_c
     choosing = built.brokers["a"].features["choosing"]
     assert isinstance(choosing, Choosing)
     before = choosing.context.scoping.newest
-    built.change("a", (SetPolicy("s", INTERNAL, PolicyUse("rate-limit", {"count": 2, "seconds": 3_600})),))
+    built.change("a", (SetPolicy("s", INTERNAL, PolicyUse("rate-limit", {"count": 1, "seconds": 60})),))
     while choosing.context.scoping.newest is before:
         built.run(0.0005)
     assert [view.comparing for view in choosing._views()] == [("s",), ("s",)]
@@ -373,15 +373,13 @@ def test_what_comes_late_keeps_the_rate_of_when_it_was_published() -> None:
 
 
 @pytest.mark.req("VIS-613")
-def test_what_is_not_known_any_more_is_not_given_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rate_limit, "MAX_GIVEN", 3)
+def test_what_is_not_known_any_more_is_not_given_too_much() -> None:
     share = _rate_limit._Share()
-    share.add((at, "b", 1, at) for at in range(1, 6))
+    share.add(((at, "b", 1, at) for at in range(1, 6)), 3)
     assert [one[0] for one in share.given] == [3, 4, 5]
     assert [share.has_room((at, "b", 1, 99), 9, 2) for at in (1, 4, 5)] == [False, False, True]
 
 
-@pytest.mark.req("VIS-615")
 def test_what_waits_for_a_policy_that_is_replaced_is_told_as_a_gap() -> None:
     built = network("ab", RELEASE)
     members = subscribed(built)
@@ -391,3 +389,14 @@ def test_what_waits_for_a_policy_that_is_replaced_is_told_as_a_gap() -> None:
     assert all(any(gap.first <= 1 for gap in one.gaps) for one in members)
     say(built, "p", "commit", 1, 2)
     assert shares(built) == [[2], [2]]
+
+
+def test_many_members_share_what_a_rate_may_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_rate_limit, "MAX_TOTAL", 12)
+    policy = RateLimit()
+    policy.init(PolicyContext(INTERNAL, "s", {"count": 1_000, "seconds": 0.001}))
+    members = [f"@m{at}" for at in range(4)]
+    for seq in range(1, 11):
+        identity = Identity("b", 1, seq, "p", seq, seq * 1_000_000)
+        assert policy.select(Notification(n=1), members, PolicyContext(INTERNAL, "s", {}, identity=identity)) == members
+    assert [len(share.given) for share in policy._shares.values()] == [3] * 4

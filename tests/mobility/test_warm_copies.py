@@ -301,3 +301,12 @@ def test_copies_are_as_they_were_after_the_network_was_cut() -> None:
     phone.attach("c")
     world.run(3)
     assert numbers(phone) == [1]
+
+
+def test_a_warm_copy_stays_for_as_long_as_its_client() -> None:
+    world = network(dataclasses.replace(WARM, dummy_self_expiry=5.0))
+    walker(world)
+    copy = keeping(world, "b").copies["phone"]
+    world.run(60)
+    assert states(world) == {"b": "warm", "c": "warm"}
+    assert keeping(world, "b").copies["phone"] is copy

@@ -317,6 +317,25 @@ def test_a_part_that_is_too_large_is_reported_and_the_small_one_behind_it_sent(m
 
 
 @compiled
+@pytest.mark.parametrize("room", [0, -1])
+def test_a_part_goes_if_it_is_just_as_large_as_its_peer_takes(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    async def story(pure: bool, largest: int) -> list[tuple[int, bytes]]:
+        site = Site(pure=pure, patch=monkeypatch)
+        site.connect("ann")
+        site.connect("bob", max_part=largest)
+        await site.send("bob", subscription("s1"))
+        await site.send("ann", publication(1) + publication(2, n=2, text="x" * 2_000) + publication(3))
+        parts = site.told("bob")
+        await site.close()
+        return parts
+
+    largest = 1 + max(len(payload) for _, payload in asyncio.run(story(True, 10_000)))  # its kind is counted
+    told = [asyncio.run(story(pure, largest + room)) for pure in (True, False)]
+    assert told[0] == told[1]
+    assert any(len(payload) > 2_000 for _, payload in told[0]) is (room == 0)
+
+
+@compiled
 def test_a_disarm_between_taking_a_run_and_sending_it_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(pure: bool) -> list[tuple[int, bytes]]:
         site = Site(pure=pure, patch=monkeypatch)
@@ -423,3 +442,30 @@ async def test_a_broker_with_a_store_takes_what_clients_publish_without_a_word(
     async with brokers(["b"], data=tmp_path) as servers, tidings.connect(url(servers["b"])) as reader:
         past = await reader.subscribe("EXISTS(n)", past=tidings.last(1_000))
         assert [one["n"] for one in await take(past, 1_000)] == list(range(1_000))
+
+
+@compiled
+@pytest.mark.parametrize("cuts", [(), (700, 701, 5_000)])
+def test_what_waits_for_its_turn_is_fed_when_that_has_come(
+    monkeypatch: pytest.MonkeyPatch, cuts: tuple[int, ...]
+) -> None:
+    async def story(pure: bool) -> list[tuple[int, bytes]]:
+        site = Site(pure=pure, patch=monkeypatch)
+        for name in ("ann", "bob"):
+            site.connect(name)
+        await site.send("bob", subscription("s1"))
+        await site.send("ann", publication(1))
+        monkeypatch.setattr("tidings.net._connection.LIGHT_SLICE", -1.0)  # each run uses up a turn
+        qualities = [Quality.FIRE, Quality.ACCEPTED] * 6
+        runs = [
+            b"".join(publication(12 * n + seq, quality) for seq in range(2, 14)) for n, quality in enumerate(qualities)
+        ]
+        await site.send("ann", b"".join(runs) + part(Part.BYE), cuts)
+        assert site.fed == (0 if pure else 1 + 144)
+        assert [one.envelope.notification["n"] for one in messages(site, "bob")[1:]] == list(range(1, 146))
+        assert site.wires["ann"].closed
+        parts = site.told("bob")
+        await site.close()
+        return parts
+
+    assert asyncio.run(story(True)) == asyncio.run(story(False))

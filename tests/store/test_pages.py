@@ -66,7 +66,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "when": datetime(1960, 1, 1, tzinfo=UTC),
             }
         if at == 5_501:
-            more |= {"symbol": ["S01", "RARE"]}
+            more |= {"symbol": ["RARE", "ONLY"]}
         content.append((time, Notification({**quote, **more})))
     expected = fill(home / "data", content)
     assert len(expected) == 6_000
@@ -78,6 +78,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 ASKED = {  # how many are found, and in how many of the three row groups they may be
     "symbol = 'ODD'": (3, 3),
     "symbol = 'RARE'": (4, 3),
+    "symbol = 'ONLY'": (1, 1),
     "symbol = 'NONE' AND type = 'quote'": (0, 1),  # in the last one, a list may have it
     "symbol = 'NONE' AND at = LOCATION '/no'": (0, 0),
     "n = 6001 OR raw = X'FFFD'": (0, 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import random
 from collections.abc import Iterator, Mapping
@@ -302,3 +303,41 @@ def test_a_message_that_only_looks_like_one_is_left_to_python() -> None:
             assert run.shape is None
             with pytest.raises((msgspec.MsgspecError, WireError, ValueError)):
                 decode(bad)
+
+
+# --- memory ---------------------------------------------------------------------------------------------
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def grown(rounds: int) -> int:
+    """How much memory stays when so many times 100 notifications have come and gone."""
+    data = b"".join(delivery(seq, publisher=f"p{seq % 7}") for seq in range(1, 101))
+    before = 0
+    for round in range(rounds):
+        at = 0
+        while at < len(data):
+            run = taken(data, at)
+            at = run.upto
+            for one in run.notifications:
+                assert one["volume"] == 300
+                if one["price"] and round % 3 == 0:
+                    assert len(one.attributes) == 6
+        if round == rounds // 10:
+            before = resident()
+    return resident() - before
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_what_was_received_leaves_no_memory_behind() -> None:
+    assert grown(100) < 1_000_000  # each takes about 250 bytes
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_a_million_received_leave_no_memory_behind() -> None:
+    assert grown(10_000) < 2_000_000

@@ -62,7 +62,7 @@ async def test_an_application_sees_notifications_and_never_messages() -> None:
         assert not isinstance(notification, Message)
         assert dict(notification) == {"n": 1}  # nothing of the headers is mixed in
         assert type(await receipt).__name__ == "EventKey"
-    hints = " ".join(str(vars(Client)[name].__annotations__) for name in ("publish", "subscribe", "advertise"))
+    hints = " ".join(str(getattr(Client, name).__annotations__) for name in ("publish", "subscribe", "advertise"))
     assert not any(word in hints for word in ("Envelope", "Deliver", "Frame", "Message"))
 
 

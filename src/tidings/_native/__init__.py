@@ -10,7 +10,7 @@ from types import ModuleType
 
 __all__ = ["INTERFACE", "WHY_PURE", "describe", "engine", "is_pure"]
 
-INTERFACE = 7
+INTERFACE = 8
 """What this version of Tidings expects of the extension; one that was built from other sources is not used."""
 
 

@@ -8,6 +8,9 @@ INTERFACE: int
 Test = tuple[str, int, bool, int, int, tuple[object, ...]]
 """Name, operator, negated, kind, which bounds are open (1: the lower one, 2: the upper one), operands."""
 
+def plain_kinds(attributes: dict[Any, Any], known: set[str], /) -> bool:
+    """Whether all names are known and all values plain, as `tidings.model.has_plain_kinds` says it; False: ask that."""
+
 class Engine:
     """Filters under numbers, and the question which of them match."""
 

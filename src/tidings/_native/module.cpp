@@ -18,7 +18,7 @@ namespace {
 
 using namespace tidings;
 
-constexpr long INTERFACE = 7;  // as in __init__.py
+constexpr long INTERFACE = 8;  // as in __init__.py
 
 // A constraint that only Python can judge.
 struct Question {
@@ -677,6 +677,43 @@ int execute(PyObject* module) {
     return failed || unnamed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 
+// --- what a client publishes ----------------------------------------------------------------------------
+
+// Whether these are attributes of ordinary kinds under names that are known; what is no dict or no set is none.
+PyObject* plain_kinds(PyObject*, PyObject* const* items, Py_ssize_t count) {
+    if (count != 2 || !PyDict_CheckExact(items[0]) || !PySet_Check(items[1])) {
+        PyErr_SetString(PyExc_TypeError, "plain_kinds is given a dict and a set");
+        return nullptr;
+    }
+    if (PyDict_GET_SIZE(items[0]) > static_cast<Py_ssize_t>(MAX_ATTRIBUTES)) Py_RETURN_FALSE;
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(items[0], &at, &name, &value)) {
+        if (!PyUnicode_CheckExact(name)) Py_RETURN_FALSE;
+        if (PyFloat_CheckExact(value)) {
+            if (!std::isfinite(PyFloat_AS_DOUBLE(value))) Py_RETURN_FALSE;
+        } else if (PyLong_CheckExact(value)) {
+            int overflow;
+            PyLong_AsLongLongAndOverflow(value, &overflow);
+            if (overflow) Py_RETURN_FALSE;
+        } else if (!PyUnicode_CheckExact(value) && !PyBool_Check(value)) {
+            Py_RETURN_FALSE;
+        }
+        Py_INCREF(name);  // a set may compare, and that may run anything: the value is not looked at any more
+        const int known = PySet_Contains(items[1], name);
+        Py_DECREF(name);
+        if (known < 0) return nullptr;
+        if (!known) Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
+PyMethodDef functions[] = {
+    {"plain_kinds", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(plain_kinds)), METH_FASTCALL,
+     "plain_kinds(attributes, known) -> bool"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(execute)},
 #ifdef Py_mod_multiple_interpreters
@@ -698,7 +735,7 @@ int module_clear(PyObject* module) {
 }
 
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_engine", "The compiled engine of Tidings.", sizeof(PyObject*), nullptr, module_slots,
+    PyModuleDef_HEAD_INIT, "_engine", "The compiled engine of Tidings.", sizeof(PyObject*), functions, module_slots,
     module_traverse, module_clear, nullptr,
 };
 

@@ -81,6 +81,8 @@ from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
 
+_FIRE = Quality.FIRE  # as a name of its own it is found faster
+
 
 class Observer(Protocol):
     """Who wants to know what happens between the application and the service. Every call is optional to use."""
@@ -179,7 +181,7 @@ class LocalBroker:
             )
         self._published = seq
         message = Publish(seq, body, quality, ttl, reaction() if handled_here() else NO_TAGS, opens)
-        if quality is not Quality.FIRE and opens is None:  # a request is answered by its replies, or by their absence
+        if quality is not _FIRE and opens is None:  # a request is answered by its replies, or by their absence
             self._unacknowledged[seq] = message
         self._send(Frame(message))
         return seq

@@ -53,8 +53,8 @@ class Reading:
             raise StopIteration  # the rest of it is yet to come
         return parts[0]
 
-    def rest(self) -> list[tuple[int, bytes]]:
-        """All that is left."""
+    def rest(self) -> bytes:
+        """All that is left, for another reading."""
         data, self._data = self._data[self._at :], b""
         self._at = 0
-        return self._parser.feed(data) if data else []
+        return data

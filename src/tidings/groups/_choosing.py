@@ -321,6 +321,8 @@ class Choosing(Groups):
     def decides(self, envelope: Envelope) -> bool:
         """Whether the policy under which a notification was published is there, with its state."""
         scoping, version = self.context.scoping, envelope.identity.graph_epoch
+        if scoping.active.version == version:
+            return True
         view, path = scoping.view(version), envelope.routes[0].path
         if view is None or version in scoping.versions or not path:
             return view is not None
@@ -354,7 +356,7 @@ class Choosing(Groups):
         term: Term,
         envelope: Envelope,
         clients: list[str],
-        load: Mapping[str, tuple[int, int]],
+        load: Callable[[str], tuple[int, int]],
         *,
         waited: bool,
     ) -> Choice:
@@ -362,7 +364,7 @@ class Choosing(Groups):
         view, path = self.context.scoping.view(envelope.identity.graph_epoch), envelope.routes[0].path
         if view is None or not path:  # there was no such scope then
             return Choice(())
-        choice = view.chosen(envelope.notification, clients, envelope.identity, path, load.__getitem__, waited=waited)
+        choice = view.chosen(envelope.notification, clients, envelope.identity, path, load, waited=waited)
         self.ruled(path[-1], term, envelope, clients, choice, waited=waited)
         return choice
 

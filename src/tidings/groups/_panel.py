@@ -10,10 +10,10 @@ brokers that are out of reach are told when they come into reach: their members 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -50,7 +50,13 @@ class Host(GroupHost, Protocol):
         ...
 
     def choose(
-        self, term: Term, envelope: Envelope, clients: list[str], load: Mapping[str, tuple[int, int]], *, waited: bool
+        self,
+        term: Term,
+        envelope: Envelope,
+        clients: list[str],
+        load: Callable[[str], tuple[int, int]],
+        *,
+        waited: bool,
     ) -> Choice:
         """Ask the policy, under a term, which of these get a notification.
 
@@ -76,6 +82,19 @@ class Host(GroupHost, Protocol):
         ...
 
 
+class _Audience(NamedTuple):
+    """The members of one version that are there."""
+
+    turn: deque[Place]
+    size: int
+    version: int
+    places: list[tuple[Place, Passage]]
+
+    def is_of(self, turn: deque[Place], version: int) -> bool:
+        """Whether nobody has come or gone since. A roster makes another one for who comes, and takes out who goes."""
+        return self.turn is turn and self.size == len(turn) and self.version == version
+
+
 class Panel(Group):
     """One scope at its point, or at a broker that was its point."""
 
@@ -87,6 +106,7 @@ class Panel(Group):
         self._held: OrderedDict[Copy, Envelope] = OrderedDict()
         """What the policy cannot decide yet, the oldest first."""
         self._unmet = Unmet()
+        self._audience: _Audience | None = None
 
     def decided(self, askers: list[tuple[str, int]]) -> Decided | None:
         """What this broker knows, with what its policies remember."""
@@ -184,7 +204,7 @@ class Panel(Group):
         assert self.term is not None
         wanting = self._wanting(envelope)
         while True:
-            choice = self._asking.choose(self.term, envelope, sorted(wanting), self._load(wanting), waited=waited)
+            choice = self._asking.choose(self.term, envelope, sorted(wanting), self._load, waited=waited)
             if choice.waits:
                 self._hold(envelope)
                 return
@@ -250,11 +270,10 @@ class Panel(Group):
     def _wanting(self, envelope: Envelope) -> dict[str, Place]:
         """The members that would get a notification, if nobody chose."""
         inside, passing = envelope.notification, dict[tuple[str, ...], bool]()
-        found: dict[str, Place] = {}
-        for place in self.roster.turn:
+        publisher, found = envelope.identity.publisher, dict[str, Place]()
+        for place, passage in self._audience_of(envelope):
             client, filters = place.member.client, place.member.filters
-            passage = self._asking.passages(envelope, client) if client != envelope.identity.publisher else None
-            shown = None if passage is None else passage.inward(inside)
+            shown = passage.inward(inside) if client != publisher else None
             if shown is inside:  # then those that want the same get the same
                 if filters not in passing:
                     passing[filters] = _passes(filters, inside)
@@ -265,8 +284,17 @@ class Panel(Group):
                 found[client] = place
         return found
 
-    def _load(self, wanting: Mapping[str, Place]) -> dict[str, tuple[int, int]]:
-        return {client: (self._under_way.to(client), self._given[client]) for client in wanting}
+    def _audience_of(self, envelope: Envelope) -> list[tuple[Place, Passage]]:
+        """Those who are there and were members when it was published: the same until another one comes or goes."""
+        turn, version = self.roster.turn, envelope.identity.graph_epoch
+        if self._audience is None or not self._audience.is_of(turn, version):
+            seen = ((place, self._asking.passages(envelope, place.member.client)) for place in turn)
+            places = [(place, passage) for place, passage in seen if passage is not None]
+            self._audience = _Audience(turn, len(turn), version, places)
+        return self._audience.places
+
+    def _load(self, client: str) -> tuple[int, int]:
+        return self._under_way.to(client), self._given[client]
 
 
 def _passes(filters: tuple[str, ...], shown: Notification) -> bool:

@@ -66,14 +66,14 @@ DENIAL_DELAY = 1.0
 
 
 class _Rest(NamedTuple):
-    """What was read and waits for its turn: a frame that has been decoded, and parts."""
+    """What was read and waits for its turn: a frame that has been decoded, parts, and bytes that follow them.
+
+    Bytes are kept as they are, so that the broker may take them whole when their turn comes.
+    """
 
     parts: list[tuple[int, bytes]]
     frame: Frame | None
-
-
-def _rest(left: Reading | Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    return left.rest() if isinstance(left, Reading) else [*left]
+    data: bytes = b""
 
 
 class _Client(NamedTuple):
@@ -109,8 +109,12 @@ class Connection(Stream):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: the broker takes some of them as they are, the others are handled part by part."""
-        peer = self.peer
-        if peer is None or self._rest is not None or peer.serialiser is not MSGPACK:
+        peer, rest = self.peer, self._rest
+        if rest is not None and rest.data:
+            self.last_heard = self.loop.time()
+            self._rest = rest._replace(data=rest.data + data)  # which the parser has not seen either
+            return
+        if peer is None or rest is not None or peer.serialiser is not MSGPACK:
             super().data_received(data)
             return
         host, parser = self.host, self._parser
@@ -123,6 +127,14 @@ class Connection(Stream):
                     self.parts_received(parts)
         except WireError as error:
             self.bad_input(error)
+
+    def _go_on(self, peer: Peer, data: bytes) -> None:
+        """Handle bytes whose turn has come."""
+        now = self.loop.time()
+        if not self.host.stopping and self.host.broker.feeds(peer.link, data, self._parser.limit):
+            self._handle(peer, [], now, in_turn=True, data=data)
+        elif parts := self._parser.feed(data):
+            self._handle(peer, parts, now, in_turn=True)
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
         """Handle all parts of a read."""
@@ -147,22 +159,42 @@ class Connection(Stream):
         """Go on with a read that took long; see `Turns`."""
         if self._rest is None:
             return  # the connection is gone
-        (parts, frame), self._rest = self._rest, None
+        (parts, frame, data), self._rest = self._rest, None
         peer = self.peer
         if peer is None or peer.stream is not self:
             return  # what was not handled was not acknowledged either, so it comes again
+        started = self.loop.time()
         try:
-            self._handle(peer, parts, self.loop.time(), frame=frame, in_turn=True)
+            if parts or frame is not None:
+                self._handle(peer, parts, started, frame=frame, in_turn=True)
+            if self._rest is not None:
+                self._rest = self._rest._replace(data=self._rest.data + data)
+            elif data and peer.stream is self:
+                if self.loop.time() - started > SLICE:
+                    self._wait(_Rest([], None, data))
+                else:
+                    self._go_on(peer, data)
         except WireError as error:
             self.bad_input(error)
         if not peer.congestion.waits_for:
             self.unpause()
 
-    def _put_off(self, parts: list[tuple[int, bytes]], frame: Frame | None = None) -> None:
-        if parts or frame is not None:
-            self._rest = _Rest(parts, frame)
-            self.pause()
-            self.host.turns.wait(self)
+    def _put_off(
+        self,
+        left: Reading | Iterator[tuple[int, bytes]],
+        frame: Frame | None = None,
+        part: tuple[int, bytes] | None = None,
+    ) -> None:
+        """Let what is left of a read wait, behind a frame that has been decoded or a part that has not."""
+        data = left.rest() if isinstance(left, Reading) else b""
+        parts = [*([] if part is None else [part]), *([] if isinstance(left, Reading) else left)]
+        if parts or frame is not None or data:
+            self._wait(_Rest(parts, frame, data))
+
+    def _wait(self, rest: _Rest) -> None:
+        self._rest = rest
+        self.pause()
+        self.host.turns.wait(self)
 
     def unpause(self) -> None:
         """Read again, unless something that was read waits for its turn."""
@@ -200,12 +232,12 @@ class Connection(Stream):
                 arrived += 1
                 receive(link, frame)
                 if parts and self.loop.time() - started > SLICE:
-                    self._put_off(parts)
+                    self._put_off(left)
                     return
             for kind, payload in left:
                 if kind == kind_of_data:
                     if turns.busy and not in_turn and not is_light(payload):
-                        self._put_off([(kind, payload), *_rest(left)])
+                        self._put_off(left, part=(kind, payload))
                         break
                     try:
                         frame = decode(payload)
@@ -214,24 +246,24 @@ class Connection(Stream):
                         self._refuse(peer, payload, error)
                         if clock() - started > SLICE:
                             turns.used_up()  # to find out that it cannot be read took long, too
-                            self._put_off(_rest(left))
+                            self._put_off(left)
                             break
                         continue
                     if type(frame.message) in LIGHT:
                         arrived += 1
                         receive(link, frame)
                         if clock() - started > LIGHT_SLICE or host.heavy > HEAVY_IDS:
-                            self._put_off(_rest(left))
+                            self._put_off(left)
                             break
                         continue
                     if self.loop.time() - started > SLICE:
-                        self._put_off(_rest(left), frame)  # to read its filter took long enough
+                        self._put_off(left, frame)  # to read its filter took long enough
                         break
                     arrived += 1
                     receive(link, frame)
                     if self.loop.time() - started > SLICE:
                         turns.used_up()
-                        self._put_off(_rest(left))
+                        self._put_off(left)
                         break
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
@@ -249,7 +281,7 @@ class Connection(Stream):
                 else:
                     raise WireError(f"a {Part(kind).name} in the middle of a session")
             if isinstance(left, Reading) and left.late:
-                self._put_off(left.rest())
+                self._put_off(left)
         except WireError:
             raise
         except FeatureError as error:

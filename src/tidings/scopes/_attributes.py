@@ -25,9 +25,10 @@ class Attributes(Mapping[str, Any]):
     False
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_hash", "_values")
 
     def __init__(self, values: Mapping[str, object] | None = None) -> None:
+        self._hash: int | None = None
         self._values: dict[str, Value | None] = {}
         for name, value in (values or {}).items():
             if not isinstance(name, str):
@@ -55,7 +56,9 @@ class Attributes(Mapping[str, Any]):
         return {name: list(map(type, items)) for name, items in values.items()}
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._values.items()))
+        if self._hash is None:
+            self._hash = hash(frozenset(self._values.items()))
+        return self._hash
 
     def __repr__(self) -> str:
         return repr(self._values)

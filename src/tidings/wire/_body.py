@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tidings._native import engine
 from tidings.model import (
     MAX_ATTRIBUTES,
     MAX_TEXT,
@@ -47,6 +48,8 @@ def ext_hook(code: int, data: memoryview) -> Location:
 _encode = msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode
 _decode = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=ext_hook).decode
 _trusted = Notification.trusted
+_plain_kinds = engine.plain_kinds if engine is not None else None
+"""A quick look at most of what is published; what does not pass it is looked at once more."""
 
 _Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -61,7 +64,9 @@ def encode_body(notification: Notification | Mapping[str, object]) -> bytes:
     >>> decode_body(encode_body(Notification(symbol="SAP", price=182.4)))
     Notification(symbol='SAP', price=182.4)
     """
-    if type(notification) is dict and has_plain_kinds(notification):
+    if type(notification) is dict and (
+        (_plain_kinds is not None and _plain_kinds(notification, known_names)) or has_plain_kinds(notification)
+    ):
         try:
             body = _encode(notification)
         except UnicodeEncodeError:

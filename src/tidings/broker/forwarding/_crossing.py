@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 
 from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
-from tidings.broker.interest import DECIDED, Border, Entry, Gate, Passage, Registration, View
+from tidings.broker.interest import DECIDED, SEAT, Border, Entry, Gate, Passage, Registration, View
 from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Notification, Route, RouteState
 from tidings.wire import Envelope, WireError, canonical_body, encode_body
 
@@ -123,6 +123,7 @@ class Crossing:
             copy = self._copies.pop()
             route, envelope, inbound = copy
             table = self._broker.scoping.tables.get(route.scope)
+            at_point = (route.scope, route.state is RouteState.DOWNWARD) in view.at_points
             for link, entries in self._broker.at_pub_match(route, envelope, inbound).items():
                 if table is not None and link.kind is not LinkKind.SCOPE:
                     table.copies += 1
@@ -131,7 +132,8 @@ class Crossing:
                 elif isinstance(link, Gate):
                     self._down(view, copy, link)
                 elif link.principal != envelope.identity.publisher:
-                    handed.note(view, copy, link, entries)
+                    if not at_point or link.name.startswith(SEAT):
+                        handed.note(view, copy, link, entries)
                 elif link is not source or inbound is not source:  # somebody who stands for the publisher, too
                     handed.moved(view, copy, link)
             if route.state is not RouteState.DOWNWARD:

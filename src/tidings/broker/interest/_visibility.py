@@ -225,6 +225,11 @@ class View(Protocol):
         ...
 
     @property
+    def at_points(self) -> frozenset[tuple[str, bool]]:
+        """The scopes whose deciding points say who gets what came from above (True), or what was published inside."""
+        ...
+
+    @property
     def delays(self) -> bool:
         """Whether a policy may keep something back for a while: then it is overtaken."""
         ...
@@ -419,6 +424,7 @@ class _FlatView:
     version = 0
     several = False
     delays = False
+    at_points: frozenset[tuple[str, bool]] = frozenset()
     comparing: tuple[str, ...] = ()
     gateways: frozenset[str] = frozenset()
     confined: frozenset[str] = frozenset()

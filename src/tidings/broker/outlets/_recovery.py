@@ -310,7 +310,7 @@ class Recovery:
             self._broker.delivery.deliver_held(*kept)
 
     def _has_settled(self, suspension: Suspension) -> bool:
-        return self.baseline and all(entry.settled for entry in suspension.owed)
+        return self.baseline and all(entry.settled for entry in reversed(suspension.owed))  # mostly, the last is last
 
     def marks_gathered(self, tree_marks: dict[str, Position]) -> None:
         """The marks of the current tree are known."""

@@ -52,8 +52,9 @@ class OneOfN(Policy):
         text(context, "point", "")
         self._attribute = text(context, "attribute", "")
         self._pick = ways[by]
-        self._chosen: OrderedDict[str, None] = OrderedDict()
-        """Whom it chose, the last one last."""
+        self._chosen: OrderedDict[str, int] = OrderedDict()
+        """Whom it chose, the last one last, each with the number of the choice."""
+        self._number = 0
 
     def select(self, notification: Notification, eligible: Collection[str], context: PolicyContext) -> Collection[str]:
         return [self._pick(notification, sorted(eligible), context)] if eligible else ()
@@ -63,13 +64,15 @@ class OneOfN(Policy):
 
     def recall(self, state: bytes) -> None:
         known = msgspec.msgpack.decode(state, type=list[str])
-        self._chosen = OrderedDict.fromkeys([*(one for one in known if one not in self._chosen), *self._chosen])
+        order = [*(one for one in known if one not in self._chosen), *self._chosen]
+        self._chosen = OrderedDict((node, number) for number, node in enumerate(order))
+        self._number = len(order)
 
     def _next(self, notification: Notification, eligible: list[str], context: PolicyContext) -> str:
-        turns = {node: number for number, node in enumerate(self._chosen)}
-        chosen = min(eligible, key=lambda node: turns.get(node, -1))
-        self._chosen[chosen] = None
+        chosen = min(eligible, key=lambda node: self._chosen.get(node, -1))
+        self._chosen[chosen] = self._number
         self._chosen.move_to_end(chosen)
+        self._number += 1
         if len(self._chosen) > MAX_TURNS:
             self._chosen.popitem(last=False)
         return chosen

@@ -29,6 +29,8 @@ MAX_MEMBERS = 10_000
 """Of how many members it remembers what they were given, the last ones."""
 MAX_GIVEN = 2_000
 """How much it remembers of one member; it gives it nothing that was published before that, or too little later."""
+MAX_TOTAL = 400_000
+"""How much it remembers of all members together; each of them has the same part of it."""
 MAX_REMEMBERED = 2_000
 """The most notifications, the last ones, that the next deciding point is told of."""
 
@@ -58,15 +60,11 @@ class _Share:
         at = bisect_left(self.given, this)
         return at < len(self.given) and self.given[at] == this
 
-    def add(self, these: Iterable[Given]) -> None:
-        """It is given these."""
+    def add(self, these: Iterable[Given], most: int) -> None:
+        """It is given these; only so many are remembered."""
         for one in these:
             if not self.has(one):
                 insort(self.given, one)
-        self.keep(MAX_GIVEN)
-
-    def keep(self, most: int) -> None:
-        """Forget what was published first."""
         if len(self.given) > most:
             self.since = max(self.since, self.given[-most - 1][0] + 1)
             del self.given[:-most]
@@ -101,8 +99,12 @@ class RateLimit(Policy):
             return True  # another form of it
         if not share.has_room(this, self._count, self._stretch):
             return False
-        share.add((this,))
+        share.add((this,), self._room)
         return True
+
+    @property
+    def _room(self) -> int:
+        return min(MAX_GIVEN, MAX_TOTAL // len(self._shares))
 
     def remember(self) -> bytes:
         last = sorted(((one, node) for node, share in self._shares.items() for one in share.given), reverse=True)
@@ -116,4 +118,4 @@ class RateLimit(Policy):
         for node, (since, given) in msgspec.msgpack.decode(state, type=dict[str, tuple[int, list[Given]]]).items():
             share = self._shares.setdefault(node, _Share())
             share.since = max(share.since, since)
-            share.add(given)
+            share.add(given, self._room)

@@ -114,6 +114,7 @@ class Running:
         try:
             chosen = tuple(dict.fromkeys(self._policy.select(notification, eligible, context)))
         except Wait:
+            self._timed(began)
             return Choice((), waits=True)
         except Exception as error:  # whatever it raises, nobody gets anything
             self._denied(f"it raised {type(error).__name__}: {error!s:.200}")

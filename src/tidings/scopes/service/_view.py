@@ -36,6 +36,8 @@ class Plan:
         self.version = graph.version
         self.delays = graph.policed and any(may_delay(use) for use in graph.policies)
         """Whether a policy may keep something back for a while."""
+        self.at_points = _decided_at_points(graph)
+        """The scopes whose deciding points say who gets what came from above (True), or what was published inside."""
         self.careful = any(scope.trusted for scope in graph.scopes.values())
         """Whether a scope trusts some brokers only."""
         self.moved = moved if before is not None else None
@@ -84,6 +86,16 @@ class Plan:
         return f"Plan({self.graph!r})"
 
 
+def _decided_at_points(graph: Graph) -> frozenset[tuple[str, bool]]:
+    scopes = graph.scopes.items() if graph.policed else ()
+    return frozenset(
+        (id, kind == PolicyKind.DELIVERY.value)
+        for id, scope in scopes
+        for kind, use in scope.policies.items()
+        if compares(use)
+    )
+
+
 def _mapped(edges: Iterable[Membership]) -> bool:
     return any(edge.mapping is not None for edge in edges)
 
@@ -97,6 +109,7 @@ class View:
         self.version = plan.version
         self.several = plan.several
         self.delays = plan.delays
+        self.at_points = plan.at_points
         self.gateways = plan.gateways
         self.sessions, self.confined, self.borders = plan.sessions, plan.confined, plan.borders
         root = plan.graph.scopes[ROOT_SCOPE]
@@ -109,6 +122,7 @@ class View:
         self._supers: dict[str, Mapping[str, AnyPassage]] = {}
         self._subs: dict[str, Mapping[str, AnyPassage]] = {}
         self._gates: dict[str, Mapping[str, AnyPassage]] = {}
+        self._seated: dict[str, Mapping[str, AnyPassage]] = {}
         self._visible_in: dict[tuple[str, ...], tuple[str, ...]] = {}
         if before is None:
             self._overlays: dict[str, frozenset[str]] = {}
@@ -241,12 +255,12 @@ class View:
 
     def _seats(self, scope: str) -> Mapping[str, AnyPassage]:
         """The seat of who decides for a scope, if there is something to decide."""
-        policies = self._graph.scopes[scope].policies if scope in self._graph.scopes else {}
-        compared = {kind for kind, use in policies.items() if compares(use)}
-        if not compared:
-            return {}
-        incoming, internal = (kind.value in compared for kind in (PolicyKind.DELIVERY, PolicyKind.INTERNAL))
-        return {scope: Seat(scope, incoming=incoming, internal=internal)}
+        found = self._seated.get(scope)
+        if found is None:
+            incoming, internal = ((scope, one) in self.at_points for one in (True, False))
+            seat = {scope: Seat(scope, incoming=incoming, internal=internal)} if incoming or internal else {}
+            found = self._seated[scope] = seat
+        return found
 
     def supers(self, scope: str) -> Mapping[str, AnyPassage]:
         """The scopes that a scope is a member of."""
