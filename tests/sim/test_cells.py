@@ -9,6 +9,7 @@ import net.test_links
 import pytest
 import sim.test_aggregate_scenarios
 import sim.test_deploying_scenarios
+import sim.test_request_scenarios
 import sim.test_rule_scenarios
 from promised import READ
 from sim.traces import BAD, GOOD, REACH, F, Writer
@@ -39,6 +40,7 @@ ELSEWHERE = (
     net.test_links,
     sim.test_aggregate_scenarios,
     sim.test_deploying_scenarios,
+    sim.test_request_scenarios,
     sim.test_rule_scenarios,
 )
 """The tests that read cells of other features: what happens there must be what the cell says."""

@@ -74,6 +74,7 @@ ONCE_BROKEN = (
     50_014,
     50_052,
     50_001_004,
+    84_500_045,
 )
 """Seeds that have found something: entries withdrawn before the version that needs them, brokers that a change left
 behind, announcements to neighbours that no longer listen, forms of one event torn apart; and a checker that took
@@ -96,7 +97,7 @@ def test_what_was_broken_where_mappings_undo_each_other_stays_mended(seed: int) 
     run(seed, mirrored=True)
 
 
-ONCE_BROKEN_PLACED = (408, 2372, 3578, 5292, 400_060)
+ONCE_BROKEN_PLACED = (408, 2372, 3578, 5292, 400_060, 84_300_028)
 """A broker died that asked a version of the graph about a scope that it does not know any more; a broker that became a
 gateway did not pass on advertisements that it had heard before."""
 

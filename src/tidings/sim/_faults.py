@@ -131,6 +131,10 @@ class Faults:
         reachability = self.reachability
         return reachability.apart(readers, reachability.brokers if scopes else (origin,), now.time)
 
+    def is_cut_off(self, broker: str, now: Record) -> bool:
+        """Whether some other broker cannot be reached from this one, and nothing has been mended until the end."""
+        return any(end >= now.time for _, end in self.apart(broker, (broker,), now, scopes=True))
+
     def decided_apart(self, first: Record, broker: str, now: Record, *, anywhere: bool = False) -> bool:
         """Whether what was given to a member at a broker may be decided again, by who cannot know of it.
 

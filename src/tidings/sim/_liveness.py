@@ -83,6 +83,8 @@ class Liveness:
             self._excuses.grant(Excuse.NO_ANSWER_WHILE_AWAY, [unanswered])
             return
         faults = self._faults.bearing_on(record, _origin(publication) or client.broker, now)
+        if self._observer.visibility.graphs and self._faults.is_cut_off(client.broker, now):
+            faults.add(ORIGIN_GONE)  # perhaps from the authority, without which a broker may not know the graph
         if self._promises.outcome(ANSWERED, faults | self._own_faults(publication)) is Outcome.DELIVERED:
             yield unanswered
         else:

@@ -59,7 +59,7 @@ MAX_BROKERS = 12
 PATIENCE = 60.0
 """Seconds that subscriptions wait for the past: longer than the slowest links need."""
 COMING_TOGETHER = 5.0
-"""Seconds for which a network with gateways and slow links comes together before anything is published."""
+"""Seconds for which a network with gateways comes together before anything is published."""
 _BREAKING = frozenset({Verb.CUT, Verb.CRASH, Verb.MOVE, Verb.ROAM})
 """Where one of these happens, no edge has a gateway."""
 
@@ -83,6 +83,8 @@ class Scenario:
     """Whether mappings undo what others do."""
     placed: bool = False
     """Whether the places change at which edges of the scope graph are crossed."""
+    gateways: bool = False
+    """Whether edges of the scope graph may be crossed at designated brokers."""
     history: bool = False
     """Whether brokers remember, and subscriptions reach into the past."""
     returning: bool = False
@@ -157,7 +159,14 @@ class Scenario:
         )
         length = max((step.at for step in flat.steps), default=0)
         together = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
-        return dataclasses.replace(flat, steps=tuple(together), authority=authority, mirrored=mirrored, placed=placed)
+        return dataclasses.replace(
+            flat,
+            steps=tuple(together),
+            authority=authority,
+            mirrored=mirrored,
+            placed=placed,
+            gateways=plan.gateways,
+        )
 
     @classmethod
     def named(cls, name: str) -> Scenario:
@@ -372,7 +381,7 @@ class Scenario:
             network.connect(one, two)
         for client, broker in self.clients:
             network.add_client(client, broker)
-        if self.authority and self.weather.bandwidth and not any(step.verb in _BREAKING for step in self.steps):
+        if self.gateways:
             network.run(COMING_TOGETHER)  # nothing is promised for what crosses at a gateway that is not there yet
         for step in self.steps:
             network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]

@@ -72,7 +72,7 @@ class ScopePlan:
         self._mapped = rng.random() < 0.6 or mirrored
         self._filtered = rng.random() < 0.7
         self._everywhere = rng.random() < 0.15
-        self._gateways = (rng.random() < (0.6 if mirrored else 0.15) or placed) and gateways
+        self.gateways = (rng.random() < (0.6 if mirrored else 0.15) or placed) and gateways
 
     def steps(self, length: int) -> Iterator[Action]:
         """A graph at the start, and changes from then on."""
@@ -154,14 +154,14 @@ class ScopePlan:
         if not is_client(member):
             if self._everywhere:
                 placement = Placement.EVERYWHERE
-            elif self._gateways and self._rng.random() < 0.5:
+            elif self.gateways and self._rng.random() < 0.5:
                 placement, gateway = Placement.GATEWAY, self._rng.choice(self._brokers)
         selective = self._interface() if self._rng.random() < 0.2 else OPEN
         imposed = self._interface() if self._rng.random() < 0.2 else OPEN
         return Join(member, scope, selective, imposed, self._mapping(), placement, gateway)
 
     def _placement(self) -> tuple[Placement, str]:
-        placement = self._rng.choice((*Placement,) if self._gateways else (Placement.ONCE, Placement.EVERYWHERE))
+        placement = self._rng.choice((*Placement,) if self.gateways else (Placement.ONCE, Placement.EVERYWHERE))
         return placement, self._rng.choice(self._brokers) if placement is Placement.GATEWAY else ""
 
     def _interface(self) -> Interface:
