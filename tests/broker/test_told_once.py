@@ -77,3 +77,22 @@ def test_what_was_handed_over_is_no_news_of_a_gap_either() -> None:
     arrives(one, 2)
     assert not one.has_heard(gap(3, None))
     assert one.has_heard(gap(2, 3)), "a broker that knows less begins with what has come"
+
+
+@pytest.mark.parametrize("mark", [1, 5, 9])
+def test_what_marks_do_not_speak_of_is_news_if_it_begins_earlier(mark: int) -> None:
+    one = subscription()
+    one.mark({A: (1, mark)})
+    assert not one.has_heard(gap(mark + 1, None))
+    earlier = Gap(A, 1, 1, None, unmarked=True)
+    assert not one.has_heard(earlier)
+    assert one.has_heard(earlier)
+    assert one.has_heard(Gap(A, 1, 2, None, unmarked=True))
+    assert one.has_heard(gap(mark + 2, None))
+
+
+def test_what_marks_do_not_speak_of_is_news_in_an_earlier_epoch_too() -> None:
+    one = subscription()
+    one.mark({A: (2, 3)})
+    assert one.has_heard(gap(4, None))
+    assert not one.has_heard(Gap(A, 1, 4, None, unmarked=True))

@@ -51,3 +51,10 @@ def test_a_gap_without_an_end_stays_without() -> None:
     losses.add(Gap("a", 1, 5, None, ("s",)))
     losses.add(Gap("a", 1, 3, 3, ("s",)))
     assert told(losses, 8) == [Gap("a", 1, 3, None, ("s",))]
+
+
+def test_what_marks_do_not_speak_of_stays_so_for_those_whom_it_concerns() -> None:
+    losses = Losses()
+    losses.add(Gap("a", 1, 5, None, ("s",), unmarked=True))
+    losses.add(Gap("a", 1, 3, 3, ("s", "t")))
+    assert told(losses, 8) == [Gap("a", 1, 3, None, ("s",), unmarked=True), Gap("a", 1, 3, 3, ("t",))]

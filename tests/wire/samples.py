@@ -102,7 +102,7 @@ MESSAGES: list[AnyMessage] = [
     Deliver(ENVELOPE, ("s1", "s2")),
     DeliverAck("b1", 3, 42),
     Gap("b1", 3, 10, 20, ("s1",)),
-    Gap("b1", 3, 10, None),
+    Gap("b1", 3, 10, None, unmarked=True),
     Mark("b1", 3, 42),
     Marks({"b1": (3, 42)}),
     Subscribe("s1", EXPENSIVE),

@@ -115,12 +115,13 @@ class LocalSubscription:
         """Whether all of this gap was told before, and nothing has come since; if not, it is told now.
 
         Another border broker tells it again if no mark has come since: this subscription still asks from before it.
-        An origin that was gone knows more when it is back, but nothing that is news.
+        An origin that was gone knows more when it is back, but nothing that is news. What marks do not speak of is
+        news before them, too.
         """
-        if _is_before((gap.epoch, gap.first, gap.last), self.marks.get(gap.origin, NOWHERE)):
+        if not gap.unmarked and _is_before((gap.epoch, gap.first, gap.last), self.marks.get(gap.origin, NOWHERE)):
             return True  # of everything up to there it has been told, by whoever knew
         told = self.gaps.setdefault(gap.origin, set())
-        news = _behind(self._reached(gap.origin), gap)
+        news = gap if gap.unmarked else _behind(self._reached(gap.origin), gap)
         if any(_contains(one, news) for one in told):
             return True
         if len(told) >= MAX_GAPS:
@@ -221,8 +222,10 @@ def _ended(told: tuple[int, int, int | None], position: Position) -> tuple[int, 
 
 def _contains(told: tuple[int, int, int | None], gap: Gap) -> bool:
     """Whether a gap says nothing new. One without an end says nothing new behind another of its epoch, wherever it
-    begins: a border broker that has forgotten how far the subscription had come begins earlier."""
+    begins: a border broker that has forgotten how far the subscription had come begins earlier. One that is unmarked
+    has lost more if it begins earlier."""
     epoch, first, last = told
     if epoch != gap.epoch or last is None:
-        return epoch == gap.epoch and (gap.last is None or first <= gap.first)
+        forgotten = gap.last is None and not gap.unmarked
+        return epoch == gap.epoch and (forgotten or first <= gap.first)
     return first <= gap.first and gap.last is not None and gap.last <= last

@@ -375,14 +375,15 @@ class Choosing(Groups):
             for one in self.context.subscribed(link):
                 ids.setdefault(self._begins(message, one), []).append(one.id)
             for first, there in ids.items():
-                self.context.tell(link, Gap(message.origin, message.epoch, first, None, tuple(there)))
+                self.context.tell(link, Gap(message.origin, message.epoch, first, None, tuple(there), True))
         else:
             assert isinstance(message, Settled | Deliver)
 
     def _begins(self, gap: Gap, registration: Registration) -> int:
         """The number with which a gap begins for a subscription: nothing before it may still be missed by another way.
 
-        A client takes what lies before a gap without an end for handed over, and another one of its epoch for no news.
+        A client takes what lies before a gap without an end for handed over, and what it is told of the ordinary way
+        behind one for no news.
         """
         mark = self.context.marks_of((registration,)).get(gap.origin, NOWHERE)
         return gap.first if mark.epoch > gap.epoch else 1 if mark.epoch < gap.epoch else min(gap.first, mark.seq + 1)

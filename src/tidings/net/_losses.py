@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from tidings.wire import Gap
 
-_Range: TypeAlias = tuple[int, int | None]
+_Range: TypeAlias = tuple[int, int | None, bool]
+"""From where to where, and whether marks say nothing about some of it."""
 
 
 class Losses:
@@ -24,8 +25,9 @@ class Losses:
     def add(self, gap: Gap) -> None:
         """A notification is lost, or a gap that told of others."""
         lost = self._lost.setdefault((gap.origin, gap.epoch), {})
+        missing = (gap.first, gap.last, gap.unmarked)
         for id in gap.subscriptions:
-            lost[id] = _joined(lost[id], (gap.first, gap.last)) if id in lost else (gap.first, gap.last)
+            lost[id] = _joined(lost[id], missing) if id in lost else missing
 
     def gaps(self, most: int) -> Iterator[Gap]:
         """All of it; more than so many gaps for one epoch of an origin become one."""
@@ -38,10 +40,10 @@ class Losses:
                 for missing in groups:
                     whole = _joined(whole, missing)
                 groups = {whole: list(lost)}
-            for (first, last), ids in groups.items():
-                yield Gap(origin, epoch, first, last, tuple(ids))
+            for (first, last, unmarked), ids in groups.items():
+                yield Gap(origin, epoch, first, last, tuple(ids), unmarked)
 
 
 def _joined(one: _Range, two: _Range) -> _Range:
     last = None if one[1] is None or two[1] is None else max(one[1], two[1])
-    return min(one[0], two[0]), last
+    return min(one[0], two[0]), last, one[2] or two[2]

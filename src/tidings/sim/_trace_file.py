@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidings.model import Filter, TidingsError
-from tidings.scopes import Mode, Snapshot, decode_snapshot, encode
+from tidings.scopes import Mode, Snapshot, Transaction, decode_snapshot, decode_transaction, encode
 from tidings.wire import Ending, Past, Quality, decode_body, encode_body, pack, unpacker
 
 from ._details import (
@@ -26,6 +26,8 @@ from ._details import (
     Attached,
     Broken,
     Detail,
+    Enlisted,
+    Given,
     Joined,
     Missing,
     Nothing,
@@ -106,7 +108,7 @@ def write(path: str | Path, records: Iterable[Record], run_id: str = "") -> int:
     types = {"list": arrow.list_(arrow.string()), "bool": arrow.bool_(), "binary": arrow.binary()}
     schema = arrow.schema(
         [(name, types.get(kind) or getattr(arrow, kind)()) for name, kind in COLUMNS.items()],
-        metadata={b"tidings.trace": b"1"},
+        metadata={b"tidings.trace": b"2"},
     )
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:
@@ -128,7 +130,7 @@ def read(path: str | Path) -> Iterator[Record]:
             f"{path} is no Parquet file, or a part of one; write one with Trace.write: {error}"
         ) from None
     with opened as file:
-        if (file.schema_arrow.metadata or {}).get(b"tidings.trace") != b"1":
+        if (file.schema_arrow.metadata or {}).get(b"tidings.trace") != b"2":
             raise TidingsError(f"{path} is no trace that this version can read; write one with Trace.write")
         for number in range(file.num_row_groups):
             for row in file.read_row_group(number).to_pylist():
@@ -210,10 +212,11 @@ def _columns(detail: Detail) -> dict[str, object]:
             broker, _, peer = where.partition(" - ")
             return {"fault": fault, "broker": broker, "peer": peer or None}
         case Asked(request, mode, changes):
-            return {"reference": request, "fault": mode.name, "extra": "\n".join(map(str, changes))}
+            asked = encode(Transaction(0, changes, "", 0, request, mode))
+            return {"reference": request, "fault": mode.name, "extra": "\n".join(map(str, changes)), "graph": asked}
         case Answered(request, version, error, reason):
             return {"reference": request, "graph_epoch": version, "error": error, "reason": reason}
-        case Presiding():
+        case Presiding() | Enlisted() | Given():
             return {"extra": json.dumps(detail)}
         case Ruled():
             return {"extra": json.dumps(detail, default=sorted)}
@@ -250,14 +253,18 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
             return Subscribed(row["receive_own"], None if row["past"] is None else _past(row["past"]))
         case Op.JOIN:
             return Joined(row["reference"])
-        case Op.SETTLED | Op.JOINED:
+        case Op.ENLIST:
+            return Enlisted(*json.loads(row["extra"]))
+        case Op.JOB:
+            return Given(*json.loads(row["extra"]))
+        case Op.SETTLED | Op.JOINED | Op.ENLISTED:
             return Settlement(row["advertisement"], frozenset(row["reach"]))
         case Op.PUB:
             assert quality is not None
             return Published(quality, row["cause"])
         case Op.ACK:
             return Acknowledged(*event, quality)
-        case Op.NOTIFY | Op.SHARE:
+        case Op.NOTIFY | Op.SHARE | Op.DONE | Op.BACK:
             return Notified(*event, row["form"], row["graph_epoch"], row["from_past"])
         case Op.REFUSED:
             return Refusal(row["error"], row["reason"], row["reference"])
@@ -284,7 +291,7 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
             where = row["broker"] if row["peer"] is None else f"{row['broker']} - {row['peer']}"
             return Broken(row["fault"], where)
         case Op.CHANGE if row["fault"] is not None:
-            return Asked(row["reference"], Mode[row["fault"]], tuple(row["extra"].splitlines()))
+            return Asked(row["reference"], Mode[row["fault"]], decode_transaction(row["graph"]).changes)
         case Op.CHANGE:
             return Answered(row["reference"], row["graph_epoch"], row["error"], row["reason"])
         case _:

@@ -69,7 +69,7 @@ def _published(path: str | Path) -> int:
 
 def _rows(path: str | Path, columns: list[str]) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as file:
-        if (file.schema_arrow.metadata or {}).get(b"tidings.trace") != b"1":
+        if (file.schema_arrow.metadata or {}).get(b"tidings.trace") != b"2":
             raise AuditError(f"{path} is no trace that this version can read; write one with Trace.write")
         for batch in file.iter_batches(columns=columns):
             yield from batch.to_pylist()

@@ -157,6 +157,8 @@ class Gap(Message, frozen=True):
     first: Number
     last: Number | None
     subscriptions: tuple[str, ...] = ()
+    unmarked: bool = False
+    """Whether it is about what goes by a deciding point: what marks say, and what has come, says nothing about that."""
 
 
 class Mark(Message, frozen=True):
