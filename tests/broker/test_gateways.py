@@ -83,3 +83,59 @@ def test_a_scope_behind_a_gateway_can_be_destroyed_where_there_are_advertisement
         client.subscribe("n > 1")
     some.run()
     assert check(some.trace, advertisements=True) == []
+
+
+@pytest.mark.parametrize("back_at", "abc")
+@pytest.mark.parametrize("origin", "ad")
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_client_that_leaves_before_any_mark_is_believed_gets_what_was_on_its_way(
+    origin: str, back_at: str, changed: bool
+) -> None:
+    """Broker d is new; where there are gateways, its marks and those of the client's own broker are believed later."""
+    some = network(advertisements=False)
+    change(
+        some,
+        *(CreateScope(scope, OPEN) for scope in ("above", "below")),
+        Join("below", "above", placement=Placement.GATEWAY, gateway="b"),
+        *(Join(f"@{client}", "below") for client in ("alice", "dora")),
+    )
+    some.add_broker("d")
+    some.connect("b", "d")
+    dora, alice = some.add_client("dora", origin), some.clients["alice"]
+    some.run(0.5)
+    dora.publish(n=1)
+    some.run(0.5)
+    id = alice.subscribe("n > 0")
+    if changed:
+        alice.subscribe("n >= 1", id=id)
+    some.run(0.5)
+    assert alice.settled_ids == {id}
+    dora.publish(n=2)
+    some.run(0.001)
+    alice.detach()
+    alice.attach(back_at)
+    dora.publish(n=3)
+    some.run()
+    assert {one["n"] for one in alice.received} >= {2, 3}
+    assert check(some.trace) == []
+
+
+def test_a_client_that_comes_back_is_not_given_what_its_broker_published_before_it_subscribed() -> None:
+    some = network(advertisements=False)
+    alice, dora = some.clients["alice"], some.add_client("dora", "a")
+    change(
+        some,
+        *(CreateScope(scope, OPEN) for scope in ("above", "below")),
+        Join("below", "above", placement=Placement.GATEWAY, gateway="b"),
+        *(Join(f"@{client}", "below") for client in ("alice", "dora")),
+    )
+    dora.publish(n=1)
+    some.run(0.5)
+    id = alice.subscribe("n > 0")
+    some.run(0.5)
+    alice.detach()
+    alice.attach("a")
+    dora.publish(n=2)
+    some.run()
+    assert alice.settled_ids == {id}
+    assert [one["n"] for one in alice.received] == [2]

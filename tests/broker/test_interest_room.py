@@ -77,6 +77,10 @@ class Publishing:
         return False
 
 
+class Publications:
+    last = 0
+
+
 class Timer:
     def cancel(self) -> None: ...
 
@@ -89,7 +93,7 @@ class Host:
     def __init__(self, *, advertisements: bool = False) -> None:
         self.routing = RoutingOptions(advertisements=advertisements)
         self.statistics = Statistics()
-        self.adjacency, self.delivery = Adjacency(), Publishing()
+        self.adjacency, self.delivery, self.publications = Adjacency(), Publishing(), Publications()
         self.holds = self.recovery = self.delaying = self.outlets = Outlets()
         self.clients = [ALICE]
         self.register: Callable[[Link, int], None] = lambda link, size: None

@@ -504,7 +504,8 @@ def test_a_bug_is_told_without_a_traceback_unless_asked(monkeypatch: pytest.Monk
 
 def commands(group: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command below a group, with the words that lead to it."""
-    for name, command in group.commands.items():
+    for name, known in group.commands.items():
+        command = known.load() if hasattr(known, "load") else known  # a stand-in has no options, and no commands
         yield from commands(command, *names, name) if hasattr(command, "commands") else [((*names, name), command)]
 
 
@@ -514,8 +515,10 @@ EVERY_COMMAND = pytest.mark.parametrize(
 
 
 @EVERY_COMMAND
-def test_help_shows_what_is_written_of_each_option(words: tuple[str, ...], command: Any) -> None:
+def test_help_shows_what_is_written_of_each_command_and_option(words: tuple[str, ...], command: Any) -> None:
     shown = tidings_(*words, "--help", env={"COLUMNS": "400"}).stdout
+    for line in filter(None, map(str.strip, command.help.split("\n"))):
+        assert line.replace("\\[", "[") in shown
     for option in command.params:
         assert option.help.replace("\\[", "[") in shown
         if isinstance(option.show_default, str):
@@ -535,8 +538,8 @@ def test_every_option_that_is_no_text_refuses_in_our_words(words: tuple[str, ...
         annotation = str(option.type_descriptor.annotation)
         if option.param_type_name == "option" and not option.is_flag and not re.search("str|Path", annotation):
             result = tidings_(*words, option.opts[0], "rubbish")
-            assert result.exit_code == 2
-            assert re.match(rf"tidings: {max(option.opts, key=len)} rubbish: (write|choose)", result.stderr), (
+            assert result.exit_code == (1 if words == ("scope", "plan") else 2), "2 says that something would change"
+            assert re.match(rf"tidings: {max(option.opts, key=len)} '?rubbish'?.*(write|choose)", result.stderr), (
                 result.stderr
             )
 

@@ -165,7 +165,7 @@ def test_a_graph_is_imported_and_forgotten_everywhere(tmp_path: Path) -> None:
         soon(lambda: json.loads(run("topology", "--json", "-b", a).stdout)["brokers"] == ["a", "b"])
         assert run("neighbours", "show", "-b", a).stdout == "no client has moved yet, as far as brokers know\n"
         graph = json.dumps({"edges": [{"old": "b", "new": "a", "weight": 4}]})
-        assert run("neighbours", "import", "-", "-b", a, stdin=graph).stdout == "1 edges\n"
+        assert run("neighbours", "import", "-", "-b", a, stdin=graph).stdout == "1 edge\n"
         assert json.loads(run("neighbours", "show", "--json", "-b", b).stdout)["edges"][0]["weight"] == pytest.approx(
             4, abs=0.5
         )
@@ -176,7 +176,7 @@ def test_a_graph_is_imported_and_forgotten_everywhere(tmp_path: Path) -> None:
         missing = run("neighbours", "forget", "a", "c", "-b", b)
         assert missing.exit_code == ExitCode.FAILED
         assert "there is no edge between 'a' and 'c'; `tidings neighbours show` lists" in missing.stderr
-        assert run("neighbours", "forget", "a", "-b", b).stdout == "1 edges forgotten\n"
+        assert run("neighbours", "forget", "a", "-b", b).stdout == "1 edge forgotten\n"
         assert not json.loads(run("neighbours", "show", "--json", "-b", a).stdout)["edges"]
 
 
@@ -274,12 +274,12 @@ def test_the_clients_of_a_broker_leave_and_those_that_stay_are_listed(tmp_path: 
             feed.publish(n=1)
             done = run("mobility", "evacuate", "a", "-b", a)
             assert done.exit_code == 0, done.stderr
-            assert done.stdout == "1 clients have left a: 1 to b\n0 stay\n"
+            assert done.stdout == "1 client has left a: 1 to b\n0 stay\n"
             assert phone.statistics().broker == "b"
             with sync.connect(a, name="sensor") as sensor:
                 done = run("mobility", "evacuate", "a", "-b", b, "--client", "sensor-2")
                 assert done.exit_code == ExitCode.FAILED
-                assert done.stdout.splitlines()[1:] == ["1 stay:", "  sensor  it has no other address"]
+                assert done.stdout.splitlines()[1:] == ["1 stays:", "  sensor  it has no other address"]
                 found = json.loads(run("mobility", "evacuate", "a", "--json", "-b", b).stdout)
                 assert (found["broker"], found["gone"], found["waiting"]) == ("a", {"b": 1}, 0)
                 assert found["staying"] == [{"client": "sensor", "reason": "it has no other address"}]
@@ -289,6 +289,16 @@ def test_the_clients_of_a_broker_leave_and_those_that_stay_are_listed(tmp_path: 
         nowhere = run("mobility", "evacuate", "c", "-b", a)
         assert nowhere.exit_code == ExitCode.FAILED
         assert "broker 'c' cannot be reached; those that can are a, b" in nowhere.stderr
+
+
+def test_square_brackets_in_names_are_shown_as_they_are() -> None:
+    name = "eve/[/b] [red]"  # markup of the library that draws tables
+    with serving(Options(name="a", port=0)) as a, sync.connect(a, name=name):
+        for words in (("status",), ("status", name), ("evacuate", "a")):
+            shown = run("mobility", *words, "-b", a, "--client", "operator")
+            assert name in shown.stdout, shown.stderr
+    plan = run("mobility", "plan", "-", "--clients", "8", stdin=json.dumps({"edges": [{"old": name, "new": "b"}]}))
+    assert name in plan.stdout, plan.stderr
 
 
 def test_only_administrators_may_send_clients_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,27 @@ async def test_whoever_saw_a_request_cannot_get_the_replies_that_come_after_its_
 
 
 @on_both
+async def test_whoever_hears_only_a_reaction_to_a_request_cannot_reply_to_it() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="helper") as helper,
+        tidings.connect(url(servers["a"]), name="forger") as forger,
+    ):
+        questions = await helper.subscribe("type = 'question'")
+        notes = await forger.subscribe("type = 'note'")
+        asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+        question = await anext(questions)
+        await (await helper.publish(type="note"))
+        await anext(notes)
+        (tag,) = _current.get()[notes].tags
+        with pytest.raises(tidings.RequestEnded):
+            await forger._requests.reply(Cause((f"re:a/{tag[3:]}",)), {"forged": True})
+        await question.reply(forged=False)
+        assert (await asked)["forged"] is False
+
+
+@on_both
 async def test_an_id_as_long_as_can_be_is_no_trouble_for_those_who_react() -> None:
     async with (
         brokers(["a"]) as servers,

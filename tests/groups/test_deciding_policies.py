@@ -12,9 +12,20 @@ from groups.test_choosing import INTERNAL, clients, got, network, publish, share
 
 from tidings.groups import Choosing, _panel
 from tidings.model import Identity, Notification
-from tidings.scopes import Join, Leave, Policy, PolicyContext, PolicyUse, SetAttributes, SetPolicy, register_policy
+from tidings.scopes import (
+    Join,
+    Leave,
+    Policy,
+    PolicyContext,
+    PolicyUse,
+    SetAttributes,
+    SetPolicy,
+    Wait,
+    register_policy,
+)
 from tidings.scopes.policies import _rate_limit
 from tidings.scopes.policies._rate_limit import RateLimit
+from tidings.scopes.policies._release import Release
 from tidings.sim import Network, Op
 from tidings.sim._details import Notified
 
@@ -400,3 +411,22 @@ def test_many_members_share_what_a_rate_may_remember(monkeypatch: pytest.MonkeyP
         identity = Identity("b", 1, seq, "p", seq, seq * 1_000_000)
         assert policy.select(Notification(n=1), members, PolicyContext(INTERNAL, "s", {}, identity=identity)) == members
     assert [len(share.given) for share in policy._shares.values()] == [3] * 4
+
+
+def test_a_second_verdict_of_the_same_instant_releases_what_has_come_since_the_first() -> None:
+    policy = Release()
+    policy.init(PolicyContext(INTERNAL, "s", {"commit": "type = 'commit'", "by": "t"}))
+
+    def asked(type: str, seq: int, at: int, *, waited: bool = False) -> Collection[str]:
+        identity = Identity("b", 1, seq, "p", seq, at)
+        context = PolicyContext(INTERNAL, "s", {}, identity=identity)
+        context.waited = waited
+        return policy.select(Notification(type=type, t=1), ("@m",), context)
+
+    asked("commit", 1, 100)
+    with pytest.raises(Wait):
+        asked("write", 3, 101)
+    asked("commit", 2, 100)  # published by the same client in the same microsecond
+    assert asked("write", 3, 101, waited=True) == ("@m",)
+    with pytest.raises(Wait):
+        asked("write", 4, 101)

@@ -14,7 +14,22 @@ from promised import each_quality, happened
 import tidings
 from tidings.net import Server, SlowPolicy, serve
 from tidings.sim import Outcome
-from tidings.wire import Deliver, Gap, Part, Publish, PublishAck, Subscribe, Welcome, encode_body, part
+from tidings.wire import (
+    Deliver,
+    Extension,
+    Gap,
+    Opening,
+    Part,
+    Publish,
+    PublishAck,
+    Replied,
+    Subscribe,
+    Welcome,
+    decode_body,
+    encode_body,
+    part,
+    read_request,
+)
 
 SMALL = {"window_parts": 40, "queue_parts": 100, "window_bytes": 400_000, "queue_bytes": 1_000_000}
 BODY = encode_body(tidings.Notification(n=1))
@@ -300,6 +315,33 @@ async def test_a_notification_larger_than_a_peer_takes_is_reported_as_lost_to_it
         delivered, gaps = await numbers(raw, 2)
         assert delivered == [2]
         assert gaps == [(1, 1)]
+
+
+@running
+async def test_replies_beyond_what_a_requester_reads_are_refused_and_it_stays_connected() -> None:
+    async with (
+        brokers("b", limits=SMALL) as servers,
+        tidings.connect(url(servers["b"]), name="answerer") as answerer,
+        await Raw.open(servers["b"]) as asker,
+    ):
+        assert isinstance(await asker.hello("asker"), Welcome)
+        questions = await answerer.subscribe("EXISTS(n)")
+        asker.send(Publish(1, BODY, opens=Opening("many", replies=0)), Publish(2, BODY, opens=Opening("one")))
+        question, other = await anext(questions), await anext(questions)
+        replies = [question.reply(n=n, filling=b"x" * 60_000) for n in range(100)]
+        outcomes = [await asyncio.gather(reply, return_exceptions=True) for reply in replies]
+        taken = outcomes.count([None])
+        (refused,) = outcomes[-1]
+        assert isinstance(refused, tidings.BudgetExceeded)
+        assert str(refused) == "the requester does not read the replies that it has; reply again later"
+        await other.reply(n="late")  # the first reply to a request always goes
+        came: list[object] = []
+        while "late" not in came:
+            message = await asker.message()
+            asker.acknowledge()
+            if isinstance(message, Extension) and isinstance(said := read_request(message.body), Replied):
+                came.append(decode_body(said.body)["n"])
+        assert came == [*range(taken), "late"]
 
 
 @running

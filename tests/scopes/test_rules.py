@@ -593,3 +593,38 @@ def test_what_the_authority_cannot_say_yet_holds_up_nobody_else() -> None:
     world.network.clients["w"].publish(Notification(n=7))
     world.network.run(1)
     assert world.said("other") == {"latest": 7}
+
+
+def test_somebody_who_makes_a_rule_fire_all_the_time_does_not_keep_scripts_of_others_out() -> None:
+    """A script is worked out on a version. While it is, the rule makes the next one, again and again."""
+    world = Ruled(f"DEPLOY AS market ALL FROM @w {COUNT} {R}")
+    published = 0
+
+    def go_on() -> None:
+        nonlocal published
+        for _ in range(5):
+            published += 1
+            world.network.clients["w"].publish(Notification(n=published))
+            world.network.run(0.01)
+
+    def execute(script: str) -> Answer:
+        graph, answers = world.graph, list[Answer]()
+        go_on()
+        changes = compile_script([Source(script)], World(graph), command=True).changes
+        ask = Ask("", changes, expected=graph.version)
+        world.feature("b", "scopes").ask(changes, answers.append, administrator=True, template=ask)
+        while not answers:
+            go_on()
+        return answers[0]
+
+    go_on()
+    refused = 0
+    while error := execute("ALTER SCOPE market SET y = 2").error:
+        assert error == "StaleGraph"
+        refused += 1
+    assert 1 <= refused <= 3, "a client tries ten times"
+    for _ in range(10):
+        go_on()
+    world.network.run(5)
+    assert world.said("market") == {"latest": published, "y": 2}, "the rule goes on, and loses nothing"
+    assert sum(world.firings.done.values()) == published

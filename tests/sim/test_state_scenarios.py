@@ -26,6 +26,7 @@ ONCE_BROKEN = [
     long("ks1143"),  # a subscription was told that it had settled before the point had
     long("ks1289"),  # members in the other part of a cut network were told nothing
     long("ks1099"),  # or were told, after a `Gap` that begins later
+    long("kws61500010"),  # a second verdict of the same client and microsecond was taken for the first
     long("ks2019"),  # nor were they told what a point lost that had to begin anew
 ]
 

@@ -62,7 +62,11 @@ def test_what_a_group_gets_is_handled(part: int, record_property: Callable[[str,
     counted.judge(record_property)
 
 
-@pytest.mark.parametrize("name", ["qs1", "qs5", "qs7", "qm1", "qp2", long("qs130"), long("qs138"), long("qs236")])
+IN_SCOPES = ("qs1", "qs5", "qs7", "qm1", "qp2", "qs84500007", long("qs130"), long("qs138"), long("qs236"))
+"""In qs84500007, somebody came back where there are gateways and had been told no position of its own broker."""
+
+
+@pytest.mark.parametrize("name", IN_SCOPES)
 def test_what_a_group_gets_in_scopes_is_handled(name: str) -> None:
     run(name)
 

@@ -164,7 +164,7 @@ class Cause:
     @property
     def reaction(self) -> frozenset[str]:
         """The tags of what is published in reaction: a request is a session of its own."""
-        own = IN + self.request.rpartition("/")[2]
+        own = session_tag(self.request)  # a digest: whoever hears of the reaction must not be able to reply
         return frozenset(tag if not tag.startswith(RE) else own for tag in self.tags)
 
 

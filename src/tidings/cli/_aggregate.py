@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -29,8 +28,9 @@ from ._aggregate_reconcile import reconcile
 from ._connection import AsJson, entering
 from ._errors import ExitCode, UsageError, complain
 from ._help import Commands
-from ._option_values import seconds, whole
+from ._option_values import finite, seconds, whole
 from ._printable import printable, printable_json
+from ._terminal import terminal
 from ._values import notification_of
 
 aggregate = Commands(help="Ask about the traffic: how many subscribe to this?")
@@ -101,7 +101,8 @@ Window = Annotated[
 ]
 Of = Annotated[str, typer.Option("--of", metavar="NAME", help="Of a distribution: the attribute.")]
 Edges = Annotated[
-    list[float], typer.Option("--edge", metavar="N", help="Of a distribution: where to divide. Repeat it.")
+    list[float],
+    typer.Option("--edge", metavar="N", parser=finite("--edge"), help="Of a distribution: where to divide. Repeat it."),
 ]
 Away = Annotated[bool, typer.Option("--away", help="Count clients as well whose connections are lost.")]
 
@@ -117,7 +118,7 @@ def list_all(client: tidings.Client, as_json: AsJson = False) -> None:
     table = Table("name", "version", "about", box=None)
     for one in found:
         table.add_row(printable(one.name), printable(one.version), printable(one.about))
-    Console(highlight=False, soft_wrap=True).print(table)
+    terminal().print(table)
 
 
 @aggregate.command()
@@ -209,14 +210,14 @@ def watch(
         raise UsageError("--for says how long a value must be above a limit; give the limit with --above")
     attributes = dict(notification_of(into)) if into else None
     alarm = _Alarm(above, lasting)
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
 
     def show(value: AggregateValue) -> None:
         if as_json:
             print(_as_json(value), flush=True)
         else:
             at = value.as_of if value.window is None else value.window[1]
-            console.print(f"{at.astimezone():%H:%M:%S} {_as_text(value)}", markup=False)
+            console.print(f"{at.astimezone():%H:%M:%S} {_as_text(value)}")
             console.file.flush()
 
     async def follow() -> bool:
@@ -332,7 +333,7 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
     if as_json:
         print(status_json(found))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     console.print(watched_table(found))
     if found.left_out:
         complain(f"{found.left_out:,} more are not shown")

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import tidings
@@ -28,6 +27,7 @@ from ._errors import ExitCode, UsageError, complain
 from ._help import Commands
 from ._past import Archive, Master
 from ._printable import printable, printable_json
+from ._terminal import terminal
 
 Definition = Annotated[
     str,
@@ -63,8 +63,8 @@ ForNetwork = Annotated[
         "--network",
         metavar="NAME",
         envvar="TIDINGS_NETWORK",
-        help="The network to sign for, as [aggregation] network calls it. Needed with --sign-key: the broker must not "
-        "choose it.",
+        help="The network to sign for, as `network` in \\[aggregation] calls it. "
+        "Needed with --sign-key: the broker must not choose it.",
     ),
 ]
 Entry = Annotated[
@@ -256,7 +256,7 @@ def deployed(client: tidings.Client, as_json: AsJson = False) -> None:
     if as_json:
         print(printable_json(msgspec.json.encode(msgspec.to_builtins(found)).decode()))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     if found.known:
         once = any(one.value for one in found.known)
         names = ("name", "version", "broker", "phase", "watches", "strikes", "reason")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tidings import aggregation
@@ -24,6 +23,7 @@ from ._errors import ExitCode, UsageError, complain
 from ._option_values import whole
 from ._past import Master, Since, Until, instant_of
 from ._printable import printable, printable_json
+from ._terminal import terminal
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHOWN = 1_000
@@ -219,4 +219,4 @@ def show_rows(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: 
     table = Table(*columns, box=None)
     for row in rows:
         table.add_row(*(printable("-" if row[name] is None else str(row[name])) for name in columns))
-    Console(highlight=False, soft_wrap=True).print(table)
+    terminal().print(table)

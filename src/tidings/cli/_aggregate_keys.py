@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ._connection import AsJson
+from ._option_values import whole
 from ._printable import printable_json
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with the definition.")]
@@ -34,7 +35,7 @@ def keygen(
 def check(
     file: Source,
     entry: Entry = "",
-    seed: Annotated[int, typer.Option(metavar="N", help="Draw other records.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", parser=whole("--seed", 0), help="Draw other records.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Test whether a definition obeys the laws, as a broker does that is given it. Code 1 shows the smallest case."""

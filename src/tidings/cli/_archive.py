@@ -22,6 +22,7 @@ from ._errors import ExitCode, UsageError, complain
 from ._help import Commands
 from ._history import query_archive, size_of
 from ._past import Limit, Master, NewestFirst, Since, Until, Wanted, archives, instant_of
+from ._terminal import terminal
 from ._times import as_iso, duration
 
 archive = Commands(help="Maintain and query an archive on this machine.")
@@ -142,7 +143,7 @@ def stats(directory: Directory, as_json: AsJson = False) -> None:
         table.add_column(name, justify="left" if name in names[:2] else "right")
     for (date, origin), (files, count, size) in sorted(days.items()):
         table.add_row(date, origin, f"{files:,}", f"{count:,}", size_of(size))
-    Console(highlight=False, soft_wrap=True).print(table)
+    terminal().print(table)
     if merging.before:
         print(f"`tidings archive compact {directory}` would make {merging.after:,} files of {merging.before:,}.")
     if later > 0:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from ._archive import progress_bar
@@ -19,6 +18,7 @@ from ._option_values import whole
 from ._past import Master, instant_of
 from ._paths import default_data
 from ._printable import printable
+from ._terminal import terminal
 from ._times import as_instant, as_iso, duration
 
 SHOWN = 20
@@ -126,7 +126,7 @@ def _show_json(report: Any) -> None:
 
 
 def _show(report: Any, limit: int) -> None:
-    verdict, console = report.verdict, Console(highlight=False, soft_wrap=True)
+    verdict, console = report.verdict, terminal()
     rows = Table(box=None, show_header=False)
     for name, count in (
         ("publications", verdict.publications),
@@ -144,9 +144,9 @@ def _show(report: Any, limit: int) -> None:
         event = f"{finding.origin}/{finding.epoch}/{finding.seq}"
         whom = f"{finding.client}/{finding.subscription} at {finding.broker}"
         line = f"{as_instant(finding.at)}  {finding.kind.value}: {event} for {whom}: {finding.why}"
-        console.print(printable(line), markup=False)
+        console.print(printable(line))
     if (more := sum(report.counts.values()) - limit) > 0:
-        console.print(f"... and {more:,} more", markup=False)
+        console.print(f"... and {more:,} more")
 
 
 def _seconds(value: float | None) -> str:

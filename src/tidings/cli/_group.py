@@ -9,7 +9,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import tidings
@@ -21,6 +20,7 @@ from ._errors import UsageError, complain
 from ._help import Commands
 from ._printable import printable, printable_json
 from ._scope_plans import at_a_terminal
+from ._terminal import terminal
 
 group = Commands(help="Groups that share work: members, what waits, dead letters.")
 
@@ -76,7 +76,7 @@ def reset(
 ) -> None:
     """Drop what waits for an acknowledged group: it goes on with what is published from now on."""
     if not yes and not at_a_terminal():
-        raise UsageError("nobody is there to ask; give --yes to drop what waits without a question")
+        raise UsageError("standard input is no terminal; give --yes to drop what waits without a question")
 
     async def ask() -> GroupReset:
         async with client:
@@ -103,7 +103,7 @@ def _plain(one: GroupStatus, *, listed: bool = False) -> dict[str, object]:
 
 
 def _show_all(groups: tuple[GroupStatus, ...]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     if not groups:
         console.print("no groups that you may see")
         return
@@ -121,7 +121,7 @@ def _waiting(one: GroupStatus) -> str:
 
 
 def _show(one: GroupStatus) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     rows = Table(box=None, show_header=False)
     owner = f" of {printable(one.owner)}" if one.owner else ""
     rows.add_row("group", f"{printable(one.name)}{owner}, decided by {printable(one.decided_by)}")

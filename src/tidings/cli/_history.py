@@ -24,6 +24,7 @@ from ._json_lines import as_line
 from ._nothing import nothing_held
 from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
 from ._readable_lines import Lines
+from ._terminal import terminal
 from ._times import as_instant, as_iso
 
 history = Commands(help="Query a store or an archive on this machine.")
@@ -98,7 +99,7 @@ def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -
     ]
     for name, values in rows:
         table.add_row(name, *values)
-    Console(highlight=False, soft_wrap=True).print(table)
+    terminal().print(table)
 
 
 # --- what is shown ------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ def _working(what: str) -> Iterator[Any]:
 
 def _show(steps: Iterator[list[Envelope]], in_json: bool) -> int:
     """Show what is found; how many there were."""
-    lines, console = Lines(), Console(highlight=False, soft_wrap=True)
+    lines, console = Lines(), terminal()
     count = looked = 0
     with _working("looking") as say:
         for step in steps:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tidings.mobility import as_json as graph_as_json
@@ -18,6 +17,7 @@ from ._errors import UsageError
 from ._option_values import whole
 from ._past import Master
 from ._script_files import write_text
+from ._terminal import terminal
 from ._times import duration
 
 
@@ -45,7 +45,7 @@ def mine(
 ) -> None:
     """Mine the neighbour graph, and print how often copies at the best neighbours would have been hits.
 
-    Brokers load the graph with `tidings neighbours import`, or as `graph_file` in [mobility].
+    Brokers load the graph with `tidings neighbours import`, or as `graph_file` in their configuration.
     """
     found = _spark().mine(
         archive,
@@ -93,4 +93,4 @@ def _show(found: Any, out: Path) -> None:
     for one in found.judged:
         table.add_row(f"{one.neighbours}", f"{one.copies:.2f}", f"{one.hit_rate:.1%}")
     print(f"on the {found.held_out:,} hand-offs that were held out:")
-    Console(highlight=False, soft_wrap=True).print(table)
+    terminal().print(table)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import tidings
@@ -27,6 +26,7 @@ from tidings.wire import (
 )
 
 from ._connection import AsJson, entering
+from ._counted import counted
 from ._errors import ExitCode, complain
 from ._help import Commands
 from ._history import size_of
@@ -34,6 +34,7 @@ from ._option_values import seconds, whole
 from ._printable import printable, printable_json
 from ._progress import Progress
 from ._script_files import read_bytes
+from ._terminal import terminal
 from ._times import as_iso
 
 mobility = Commands(help="Clients that roam: where they are, and what to expect of brokers.")
@@ -70,20 +71,20 @@ def status(
 
 
 def _show(found: MobilityStatus, name: str) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    counted = found.counters
-    outcomes = [counted.get(one, 0) for one in ("hits", "early", "misses")]
+    console = terminal()
+    counters = found.counters
+    outcomes = [counters.get(one, 0) for one in ("hits", "early", "misses")]
     rows = Table(box=None, show_header=False)
     rows.add_row("broker", f"{printable(found.broker)}, scheme {printable(found.scheme)}")
-    rows.add_row("hand-offs", f"{counted.get('hand_offs', 0):,} to this broker")
+    rows.add_row("hand-offs", f"{counters.get('hand_offs', 0):,} to this broker")
     if any(outcomes):
         found_ready = f"{outcomes[0]:,} copies ready, {outcomes[1]:,} too early, {outcomes[2]:,} none"
         rows.add_row("found", f"{found_ready}; {outcomes[0] / sum(outcomes):.0%} hits")
-    copies, listening, held = (counted.get(one, 0) for one in ("copies", "copies_listening", "buffered_bytes"))
+    copies, listening, held = (counters.get(one, 0) for one in ("copies", "copies_listening", "buffered_bytes"))
     if copies or listening:
         rows.add_row("copies", f"{copies:,} of clients of other brokers; {listening:,} listen and hold {size_of(held)}")
-    if warm := counted.get("copies_warm", 0):
-        kept = size_of(counted.get("warm_bytes", 0))
+    if warm := counters.get("copies_warm", 0):
+        kept = size_of(counters.get("warm_bytes", 0))
         rows.add_row("warm copies", f"{warm:,} listen before their clients go, and hold {kept}")
     rows.add_row("graph", f"{len(found.edges):,} edges, F_neg {found.f_neg:.2f}, F_pos {found.f_pos:.2f}")
     console.print(rows)
@@ -94,10 +95,10 @@ def _show(found: MobilityStatus, name: str) -> None:
     if found.hosted:
         console.print(hosted)
     elif name:
-        console.print(f"{printable(name)} is not attached to {printable(found.broker)}", markup=False)
+        console.print(f"{printable(name)} is not attached to {printable(found.broker)}")
     for presence in found.presences if name else ():
         if presence.broker != found.broker:
-            console.print(_where(name, presence), markup=False)
+            console.print(_where(name, presence))
     table = Table("copy of", "state", "controlled by", "subscriptions", "buffered", box=None)
     for copy in found.copies[:SHOWN]:
         numbers = (f"{copy.subscriptions:,}", f"{copy.buffered:,}")
@@ -135,10 +136,10 @@ def evacuate(
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Send the clients of a broker elsewhere before it stops. Exits with 1 if any stays. Requires to administer.
+    """Send the clients of a broker elsewhere before it stops. Requires the right to administer.
 
     Each client goes to another of the addresses that it was given itself. One that has no other, or is let in nowhere
-    else, stays and is listed.
+    else, stays and is listed; then the exit code is 1.
     """
     found = asyncio.run(_evacuated(client, name, wait))
     if as_json:
@@ -146,7 +147,7 @@ def evacuate(
     else:
         _show_evacuation(found)
     if found.waiting:
-        complain(f"{found.waiting:,} clients are still on their way after {wait:g} seconds")
+        complain(f"{counted(found.waiting, 'client')} still on the way after {wait:g} seconds")
     if found.waiting or found.staying:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -162,7 +163,7 @@ async def _evacuated(client: tidings.Client, broker: str, wait: float) -> Evacua
             found = await client.evacuate(broker, begin=False)
             if not found.began:
                 raise TidingsError(f"broker '{broker}' has started anew, or forgotten its evacuation; ask again")
-            now = f"{found.waiting:,} clients are still to leave '{broker}', {_gone(found):,} have"
+            now = f"{counted(found.waiting, 'client')} still to leave '{broker}', {_gone(found):,} have left"
             if now != doing:
                 progress.now(doing := now)
     return found
@@ -175,14 +176,17 @@ def _gone(found: EvacuationStatus) -> int:
 def _show_evacuation(found: EvacuationStatus) -> None:
     where = [f"{count:,} to {printable(broker)}" for broker, count in sorted(found.gone.items())]
     where += [f"{found.ended:,} ended"] * bool(found.ended)
-    print(f"{_gone(found):,} clients have left {printable(found.broker)}{': ' * bool(where)}{', '.join(where)}")
+    have = "has" if _gone(found) == 1 else "have"
+    print(
+        f"{counted(_gone(found), 'client')} {have} left {printable(found.broker)}{': ' * bool(where)}{', '.join(where)}"
+    )
     stay = len(found.staying) + found.left_out
-    print(f"{stay:,} stay{':' * bool(stay)}")
+    print(f"{stay:,} {'stays' if stay == 1 else 'stay'}{':' * bool(stay)}")
     table = Table(box=None, show_header=False, pad_edge=False)
     for one in found.staying[:SHOWN]:
         table.add_row(f"  {printable(one.client)}", printable(one.reason))
     if found.staying:
-        Console(highlight=False, soft_wrap=True).print(table)
+        terminal().print(table)
     if stay > SHOWN:
         complain(f"{stay - SHOWN:,} more clients are not shown; --json lists up to {MAX_STAYING:,}")
 
@@ -245,5 +249,5 @@ def _show_plan(found: Forecast) -> None:
     active = sum(one.active_copies for one in found.brokers)
     buffer = size_of(int(sum(one.buffer_bytes for one in found.brokers)))
     table.add_row("all", f"{total[0]:.1f}", f"{total[1]:.1f}", f"{active:.1f}", buffer, f"{found.throughput:.1f}")
-    Console(highlight=False, soft_wrap=True).print(table)
+    terminal().print(table)
     print(f"{found.handoffs:.2f} hand-offs a second")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import tidings
@@ -18,11 +17,13 @@ from tidings.model import TidingsError
 from tidings.wire import EdgeStatus, MobilityStatus
 
 from ._connection import AsJson, entering
+from ._counted import counted
 from ._errors import UsageError, complain
 from ._help import Commands
 from ._mine import mine
 from ._printable import printable
 from ._script_files import read_bytes, write_text
+from ._terminal import terminal
 
 neighbours = Commands(help="The graph of where clients move: between which brokers, and how often.")
 neighbours.command("mine")(mine)
@@ -40,9 +41,9 @@ def show(client: tidings.Client, dot: AsDot = False, as_json_too: AsJson = False
     if dot or as_json_too:
         print(as_dot(file_of(found)) if dot else as_json(file_of(found)), end="")
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal()
     if not found.edges:
-        console.print("no client has moved yet, as far as brokers know", markup=False)
+        console.print("no client has moved yet, as far as brokers know")
         return
     console.print(_table(found))
 
@@ -96,7 +97,7 @@ def import_graph(
     if len(text) > MAX_FILE:
         raise TidingsError(f"'{file}' is larger than {MAX_FILE:,} bytes; remove the edges of least weight")
     found = _asked(client, lambda connected: connected.import_neighbours(text, str(file)))
-    print(as_json(file_of(found)) if as_json_too else f"{len(found.edges):,} edges")
+    print(as_json(file_of(found)) if as_json_too else counted(len(found.edges), "edge"))
 
 
 @neighbours.command()
@@ -116,7 +117,7 @@ def forget(
             raise TidingsError(f"there is no edge {what}; `tidings neighbours show` lists those there are")
         after = await connected.forget_neighbours(name, other)
         forgotten = len(before.edges) - len(after.edges)
-        print(as_json(file_of(after)) if as_json_too else f"{forgotten:,} edges forgotten")
+        print(as_json(file_of(after)) if as_json_too else f"{counted(forgotten, 'edge')} forgotten")
         return after
 
     _asked(client, ask)

@@ -29,6 +29,25 @@ def whole(option: str, lowest: int, highest: int | None = None) -> Callable[[str
     return read
 
 
+def finite(option: str) -> Callable[[str | float], float]:
+    """A number that is not infinite.
+
+    >>> finite("--edge")("-2.5")
+    -2.5
+    """
+
+    def read(value: str | float) -> float:
+        try:
+            found = float(value)
+        except ValueError:
+            found = math.nan
+        if not math.isfinite(found):
+            raise UsageError(f"{option} {value}: write a number, like 10 or -2.5")
+        return found
+
+    return read
+
+
 def seconds(option: str, lowest: float = 0) -> Callable[[str | float], float]:
     """A number of seconds.
 

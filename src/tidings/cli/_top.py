@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +24,7 @@ from ._aggregate import status_json, watched_table
 from ._connection import AsJson, entering
 from ._option_values import seconds
 from ._status import peers_table, summary
+from ._terminal import terminal
 
 SHOWN_PEERS = 20
 """Links that fit on a screen."""
@@ -48,7 +49,7 @@ def top(
 
 
 async def _show_aggregates(client: tidings.Client, interval: float, *, once: bool, as_json: bool) -> None:
-    console = Console(highlight=False)
+    console = terminal(soft_wrap=False)
     async with client:
         if as_json or once:
             while True:
@@ -80,7 +81,7 @@ async def _print_json(client: tidings.Client, interval: float, once: bool) -> No
 
 
 async def _show(client: tidings.Client, interval: float, once: bool) -> None:
-    console = Console(highlight=False)
+    console = terminal(soft_wrap=False)
     async with client:
         before = await client.status()
         await asyncio.sleep(interval)

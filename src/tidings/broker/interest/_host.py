@@ -111,6 +111,15 @@ class Delayed(Protocol):
         ...
 
 
+class Published(Protocol):
+    """What entered the network here."""
+
+    @property
+    def last(self) -> int:
+        """The number of the latest publication of this epoch."""
+        ...
+
+
 class Publishing(Protocol):
     """What clients publish, as far as it waits for interest to settle."""
 
@@ -165,6 +174,9 @@ class Host(Protocol):
 
     @property
     def delaying(self) -> Delayed: ...
+
+    @property
+    def publications(self) -> Published: ...
 
     @property
     def delivery(self) -> Publishing: ...

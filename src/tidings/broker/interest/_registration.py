@@ -28,6 +28,7 @@ class Registration:
     __slots__ = (
         "after",
         "awaited",
+        "begun",
         "duplicates",
         "effective",
         "entries",
@@ -57,6 +58,7 @@ class Registration:
         past: Past | None = None,
         after: Mapping[str, Position] | None = None,
         template: Matches | None = None,
+        begun: int = 0,
     ) -> None:
         self.link = link
         self.id = id
@@ -73,6 +75,9 @@ class Registration:
         """How far its client had come with it at another broker; None: it has taken the place of another one here."""
         self.template = template
         """What its client asked for, if that speaks of `myloc`: at another broker it means something else."""
+        self.begun = begun
+        """The number of the latest publication of its broker when it began; one that takes the place of another here
+        has begun with that."""
         self.foreseen: Foreseen | None = None
         """What was kept for it before its client came; whoever looks after its past may use it."""
         self.entries: dict[str, Entry] = {}

@@ -101,6 +101,7 @@ class Registrations:
             past=_past(message),
             after=message.after if known is None else None,
             template=asked.filter if located else None,
+            begun=self._host.publications.last if known is None else known.begun,
         )
         if new.past is not None:
             self._host.holds.check_room(link)

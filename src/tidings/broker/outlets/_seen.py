@@ -41,6 +41,9 @@ class Seen:
         known = self._broker.progress.seen
         for origin, mark in self.tree_marks.items():
             known[origin] = max(mark, known.get(origin, mark))
+        for origin, mark in self.gathered.items():  # where there are gateways, nothing later may be believed yet
+            if origin != self._broker.name:
+                known.setdefault(origin, mark)
         return known
 
     def marks_of(self, entries: Collection[Registration]) -> dict[str, Position]:
@@ -49,6 +52,8 @@ class Seen:
         marks = self.everything()
         if not broker.scoping.gateways:
             marks[broker.name] = Position(broker.epoch, broker.publications.last)
+        elif entries:  # as long as no mark of its own is believed: none of them is owed what was published before it
+            marks.setdefault(broker.name, Position(broker.epoch, min(entry.begun for entry in entries)))
         delaying = self._broker.delaying
         for link in {entry.link for entry in entries} if delaying.count else ():
             for origin, before in delaying.oldest(link).items():

@@ -104,7 +104,11 @@ class _Waiting(Policy):
     def _note(self, value: str, heard: _Heard) -> None:
         known = self._heard.setdefault(value, [])
         self._heard.move_to_end(value)
-        if all(one.verdict != heard.verdict for one in known):
+        for at, one in enumerate(known):
+            if one.verdict == heard.verdict:  # another one of the same instant counts for what waits since the first
+                known[at] = max(one, heard)
+                break
+        else:
             known.append(heard)
         del known[:-MAX_VERDICTS]
         if len(self._heard) > MAX_VALUES:

@@ -230,9 +230,12 @@ class Authority:
         if expected is None:
             return
         if versions.base.version <= expected <= versions.newest:
-            since = (change for one in versions.since(expected) for change in one.changes)
-            if all(isinstance(change, Anchor | Unanchor) and not change.stay for change in since):
+            since = tuple(versions.since(expected))
+            changes = (change for one in since for change in one.changes)
+            if all(isinstance(change, Anchor | Unanchor) and not change.stay for change in changes):
                 return
+            if any(one.depth for one in since):
+                self.firings.give_way()
         raise StaleGraph(
             f"this change was worked out on version {expected} of the scope graph, and version {versions.newest} is "
             "the newest; look at what has changed, and work it out again"

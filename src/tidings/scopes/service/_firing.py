@@ -10,6 +10,10 @@ rule: so the rights of that client are checked once more. What fails changes not
 if it has one: a transaction has the id of what asked for it, and is written first. So a crash leaves both, or the
 transaction alone, from which the rest is known at the start; what was not carried out is asked again.
 
+*Giving way.* A script is worked out on one version and refused if that is no longer the newest, so rules that fire all
+the time would keep every script out. After such a refusal, brokers that ask are not answered for `GIVE_WAY`, at most
+half of the time. They ask again, in the same order, so nothing is lost.
+
 *Cascades.* Who joined and left is known here first: `join` and `leave` need no broker to watch for them. A transaction
 remembers how many rules led to it; beyond `MAX_DEPTH` nothing is carried out. If the authority crashes behind a
 transaction, it looks at who joined and left once more when it starts: the ids are the same.
@@ -51,6 +55,8 @@ MAX_SHOWN = 1_000
 """The most rules that one question is told about."""
 MINUTE = 60_000_000
 """Microseconds."""
+GIVE_WAY = 1_000_000
+"""Microseconds for which brokers are not answered when a change was refused because rules had changed the graph."""
 TABLE = "rules-fired"
 """Where it is in the store of the authority what became of events."""
 _EXAMINED = "examined"
@@ -69,6 +75,8 @@ class Firings:
         self._under_way: dict[str, Callable[[Fired], None]] = {}
         self._created: dict[tuple[str, str], deque[int]] = {}
         """When each rule created scopes lately."""
+        self._gave_way = -2 * GIVE_WAY
+        """When rules gave way last."""
         self._examined = 0
         """The version up to which it is known whether rules wait for who joined and left."""
         self.done: Counter[tuple[str, str]] = Counter()
@@ -118,13 +126,23 @@ class Firings:
 
     # --- asking ---------------------------------------------------------------------------------------
 
-    def asked(self, fire: Fire, reply: Callable[[Fired], None] = lambda fired: None) -> None:
-        """An event has happened that a rule waits for."""
+    def asked(self, fire: Fire, reply: Callable[[Fired], None]) -> None:
+        """A broker says that an event has happened that a rule waits for; without an answer it asks again."""
         if (known := self._known.get(fire.id)) is not None:
             reply(known)
         elif fire.id in self._under_way:
             self._under_way[fire.id] = reply
-        elif self._service.objection() or self._authority.is_full or self._is_early(fire):
+        elif not 0 <= self._service.context.now() - self._gave_way < GIVE_WAY:
+            self._happened(fire, reply)
+
+    def give_way(self) -> None:
+        """A change was refused because rules had changed the graph; let the next attempt succeed."""
+        now = self._service.context.now()
+        if not 0 <= now - self._gave_way < 2 * GIVE_WAY:
+            self._gave_way = now
+
+    def _happened(self, fire: Fire, reply: Callable[[Fired], None]) -> None:
+        if self._service.objection() or self._authority.is_full or self._is_early(fire):
             reply(Fired(fire.id, Outcome.LATER))
         else:
             self._under_way[fire.id] = reply
@@ -273,7 +291,9 @@ class Firings:
             if known.holds(Binding(new, scope.id, member, {})):
                 event = f"{known.event} {transaction.version} {member} {joined}"
                 id = id_of(scope.id, rule.key, event)
-                self.asked(Fire(id, scope.id, rule.key, event, member, depth=transaction.depth + 1))
+                fire = Fire(id, scope.id, rule.key, event, member, depth=transaction.depth + 1)
+                if id not in self._known and id not in self._under_way:
+                    self._happened(fire, lambda fired: None)
 
 
 def _edges(before: Graph, changes: tuple[AnyChange, ...]) -> dict[tuple[str, str], None]:

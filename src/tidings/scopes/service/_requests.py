@@ -16,6 +16,9 @@ get the replies that come late.
     ended    by the number of replies that was asked for, by the client, by too long a time without a reply, or with the
              connection of the client; and at once if this broker knows that nobody gets the request
 
+Replies cannot be dropped on the way as notifications can, with a gap, so a full queue would end the connection of a
+requester that does not read. While its queue is crowded, it is given the first reply of each session and no more.
+
 A session is forgotten when it ends, so a reply that comes later is one to nothing. Whoever replied is told: each reply
 has an *outcome*, which comes back the way the reply went, or after `LONGEST`.
 """
@@ -85,6 +88,8 @@ class _Session:
     idle: int
     latest: int
     """When it was opened, or got a reply."""
+    answered: bool = False
+    """Whether it has got a reply."""
 
 
 @dataclass(slots=True)
@@ -248,7 +253,10 @@ class Requests(Feature):
         session = self._sessions.get(carry.id)
         if session is None or not self._is_here(session.link):
             raise RequestEnded("no request waits for this reply: it has its replies, was given up, or never was")
+        if session.answered and self.context.crowded(session.link):
+            raise BudgetExceeded("the requester does not read the replies that it has; reply again later")
         shown = self._shown(carry, notification, session.link)
+        session.answered = True
         session.left -= 1
         session.latest = self.context.now()
         if not session.left:
