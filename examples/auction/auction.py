@@ -10,6 +10,9 @@ import asyncio
 
 import tidings
 
+PRICE = "price BETWEEN 0 AND 1000000"
+"""What is no price is not even heard: an auction does not end because somebody writes nonsense."""
+
 
 async def open_auction(admin: tidings.Client, name: str, auctioneer: str, *bidders: str) -> None:
     """Make a session scope for one auction, with these members."""
@@ -21,7 +24,7 @@ async def open_auction(admin: tidings.Client, name: str, auctioneer: str, *bidde
 
 async def start_bidding(client: tidings.Client, limit: int) -> asyncio.Task[None]:
     """Raise every call by ten, up to a limit, wherever it was made; return when calls are heard."""
-    calls = await client.subscribe("type = 'call'")
+    calls = await client.subscribe(f"type = 'call' AND EXISTS(leader) AND {PRICE}")
 
     async def bid() -> None:
         async for call in calls:
@@ -35,7 +38,7 @@ async def start_bidding(client: tidings.Client, limit: int) -> asyncio.Task[None
 async def run_auction(client: tidings.Client, price: int, patience: float = 0.5) -> tuple[str, int]:
     """Call until nobody bids any more; return who has won, and for how much."""
     leader = ""
-    async with client.subscribe("type = 'bid'") as bids:
+    async with client.subscribe(f"type = 'bid' AND EXISTS(bidder) AND {PRICE}") as bids:
         while True:
             await client.publish(type="call", price=price, leader=leader)
             try:

@@ -25,8 +25,8 @@ def signature(text: str) -> str:
 
 async def start(client: tidings.Client) -> asyncio.Task[None]:
     """Sign every document that is published, and every text that somebody asks about; return when both are heard."""
-    documents = await client.subscribe("type = 'document'")
-    requests = await client.subscribe("type = 'sign'")
+    documents = await client.subscribe("type = 'document' AND EXISTS(text)")
+    requests = await client.subscribe("type = 'sign' AND EXISTS(text)")
 
     async def serve() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -46,8 +46,8 @@ async def _reply_signed(requests: tidings.Subscription) -> None:
     async for request in requests:
         try:
             await request.reply(signature=signature(str(request["text"])))
-        except tidings.RequestEnded:
-            print(f"{request['text']}: the answer came too late")
+        except tidings.TidingsError as error:  # too late, or not allowed: no reason to let others wait
+            print(f"{request['text']}: {error}")
 
 
 async def main(url: str) -> None:

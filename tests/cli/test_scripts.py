@@ -207,7 +207,7 @@ def test_a_graph_that_changes_all_the_time_ends_in_one_error(
 def test_nobody_is_asked_where_nobody_is(run: Run, market: Path, address: str) -> None:
     asked = run("apply", "market.scopes")
     assert asked.exit_code == 2
-    assert asked.stderr == "tidings: nobody is there to ask; give --yes to make the change without a question\n"
+    assert asked.stderr == "tidings: standard input is no terminal; give --yes to make the change without a question\n"
     assert graph_at(address).version == 0
 
 
@@ -456,7 +456,7 @@ def test_a_plan_comes_from_standard_input_as_a_file_does(run: Run, market: Path,
     broken = run("apply", "-", "--yes", input=b"{}")
     assert broken.stderr.startswith("tidings: standard input: not a plan of a change: ")
     assert run("apply", "-", input=plan).stderr == (
-        "tidings: nobody is there to ask; give --yes to make the change without a question\n"
+        "tidings: standard input is no terminal; give --yes to make the change without a question\n"
     )
     assert run("apply", "-", "--yes", input=plan).stdout.endswith("done, version 1 of the scope graph\n")
     assert run("apply", "-", "--yes", input=plan).stderr == (

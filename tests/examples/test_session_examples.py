@@ -55,6 +55,53 @@ async def test_what_is_signed_for_one_customer_is_seen_by_the_other_only_without
         service.cancel()
 
 
+@running
+async def test_a_request_that_cannot_be_answered_does_not_end_the_service() -> None:
+    """One says nothing to sign; of the other, no scope lets the requester see the reply."""
+    example = load("signing_service", "signing_service")
+    async with (
+        brokers("a") as servers,
+        tidings.connect(url(servers["a"]), name="admin") as admin,
+        tidings.connect(url(servers["a"]), name="signer") as signer,
+        tidings.connect(url(servers["a"]), name="shut") as shut,
+        tidings.connect(url(servers["a"]), name="alice") as alice,
+    ):
+        await admin.admin.create_scope("in", output=tidings.Filter.parse("type = 'sign'"))
+        await admin.admin.create_scope("outer")
+        await admin.admin.join("in", "outer")
+        await admin.admin.join("@shut", "in")
+        for client in ("signer", "alice"):
+            await admin.admin.join(f"@{client}", "outer")
+        service = await example.start(signer)
+        for asker, request in ((shut, {"text": "a letter"}), (alice, {"nothing": 1})):
+            with pytest.raises(tidings.NoReply if asker is shut else tidings.NoResponder):
+                await asker.request({"type": "sign", **request}, timeout=0.5)
+        await alice.publish(type="document", nothing=1)
+        assert (await alice.request(type="sign", text="a letter"))["signature"] == example.signature("a letter")
+        service.cancel()
+
+
+@running
+async def test_a_bid_or_a_call_that_is_no_price_does_not_end_an_auction() -> None:
+    example = load("auction", "auction")
+    async with (
+        brokers("a") as servers,
+        tidings.connect(url(servers["a"]), name="house") as house,
+        tidings.connect(url(servers["a"]), name="ann") as ann,
+        tidings.connect(url(servers["a"]), name="rude") as rude,
+    ):
+        bidder = await example.start_bidding(ann, 130)
+        auction = asyncio.create_task(example.run_auction(house, 100))
+        for price in ("much", 1e300, 2**63 - 1, None):
+            attributes = {} if price is None else {"price": price}
+            await rude.publish(type="call", leader="", **attributes)
+            await rude.publish(type="call", price=1)
+            await rude.publish(type="bid", bidder="rude", **attributes)
+            await rude.publish(type="bid", price=200)
+        assert await auction == ("ann", 110)
+        bidder.cancel()
+
+
 @pytest.mark.req("VIS-956")
 @running
 async def test_bids_stay_in_the_auction_that_they_were_called_in() -> None:

@@ -76,7 +76,7 @@ def reset(
 ) -> None:
     """Drop what waits for an acknowledged group: it goes on with what is published from now on."""
     if not yes and not at_a_terminal():
-        raise UsageError("nobody is there to ask; give --yes to drop what waits without a question")
+        raise UsageError("standard input is no terminal; give --yes to drop what waits without a question")
 
     async def ask() -> GroupReset:
         async with client:

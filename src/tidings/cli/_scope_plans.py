@@ -338,7 +338,7 @@ def at_a_terminal() -> bool:
 
 def _ask() -> None:
     if not at_a_terminal():
-        raise UsageError("nobody is there to ask; give --yes to make the change without a question")
+        raise UsageError("standard input is no terminal; give --yes to make the change without a question")
     if not typer.confirm("Make this change?", err=True):
         raise ScopeError("nothing was changed")
 
