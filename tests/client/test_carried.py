@@ -106,6 +106,24 @@ def test_the_file_is_private_and_has_no_secret(tmp_path: Path) -> None:
     in_world(main)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links and rights are those of POSIX")
+def test_the_file_is_private_whatever_stood_where_it_is_written(tmp_path: Path) -> None:
+    state, beside, other = tmp_path / "phone.tidings", tmp_path / ".phone.tidings.new", tmp_path / "other"
+    other.write_text("of somebody else")
+
+    async def main(world: World) -> None:
+        for planted in (lambda: beside.symlink_to(other), lambda: beside.touch(0o666)):
+            planted()
+            async with tidings.connect(world.url("a"), name="phone", state=state):
+                pass
+            assert not state.is_symlink()
+            assert stat.S_IMODE(state.stat().st_mode) == 0o600
+            state.unlink()
+
+    in_world(main)
+    assert other.read_text() == "of somebody else"
+
+
 def test_a_file_from_a_backup_moves_nothing_back(tmp_path: Path) -> None:
     file = tmp_path / "phone.tidings"
 

@@ -45,6 +45,34 @@ def test_the_oldest_goes_first_and_each_lost_reference_is_counted() -> None:
     assert first.overwritten == {"o": Position(1, lost)}
 
 
+def test_whoever_has_most_loses_it_and_leaves_others_what_they_have() -> None:
+    buffer = SharedBuffer(50_000)
+    vera, mallory, again = Holder("vera"), Holder("mallory"), Holder("mallory")
+    few = [envelope(n) for n in range(1, 11)]
+    for one in few:
+        buffer.add(one, vera, ("s",))
+    for n in range(11, 2_000):
+        buffer.add(envelope(n, 500), (mallory, again)[n % 2], ("s",))
+    assert buffer.of(vera, "s") == few
+    assert not vera.overwritten
+    assert [one.identity.seq for one in buffer.of(mallory, "s")][-1] == 1_998
+    buffer.add(few[0], mallory, ("s",))  # what both have is hers as well, and stays hers
+    for n in range(2_000, 2_200):
+        buffer.add(envelope(n, 500), mallory, ("s",))
+    assert buffer.of(vera, "s") == few
+
+
+def test_of_very_many_who_have_about_as_much_any_may_lose_it() -> None:
+    buffer, crowd = SharedBuffer(100_000), [Holder(f"one-{n}") for n in range(300)]
+    small = Holder("small")
+    buffer.add(envelope(1, 10), small, ("s",))
+    for n in range(2, 3_000):
+        buffer.add(envelope(n, 700), crowd[n % 300], ("s",))
+        assert buffer.bytes <= 100_000
+    assert len(buffer.of(small, "s")) == 1
+    assert sum(len(buffer.of(one, "s")) for one in crowd) > 100
+
+
 @pytest.mark.req("MOB-073")
 def test_space_is_given_back_subscription_by_subscription() -> None:
     buffer, holder = SharedBuffer(1_000_000), Holder()

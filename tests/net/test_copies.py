@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from net.proxy import Proxy, proxy
-from net.world import brokers, connected, options, running, take, until, url
+from net.world import Raw, brokers, connected, options, running, take, until, url
 
 import tidings
 from tidings.mobility import MobilityOptions, Outcome, Roaming, Scheme
+from tidings.mobility._claims import Claim, Claims
+from tidings.mobility._copies import Delete, Saying, Whose
 from tidings.net import Access, AccessEntry, Server, serve
+from tidings.wire import Refused, Routed, Wave, pack
 
 PROACTIVE = MobilityOptions(Scheme.PROACTIVE, new_edge_interval=0)
 
@@ -159,3 +162,34 @@ async def test_neighbours_warn_if_they_serve_clients_that_roam_by_other_schemes(
         "broker b serves clients that roam by the scheme 'origins', and this one by 'proactive'",
     ] * (theirs is Scheme.ORIGINS)  # once each, though they have met twice
     assert all("give all brokers of a network the same `scheme` in [mobility]" in line for line in told)
+
+
+@running
+async def test_a_client_cannot_speak_as_a_broker_about_clients_and_their_copies() -> None:
+    async with (
+        brokers("ab", ["ab"], mobility=PROACTIVE) as servers,
+        tidings.connect(url(servers["a"]), name="vera") as vera,
+    ):
+        stream = await vera.subscribe("n >= 0")
+        await vera.move(url(servers["b"]))
+        await until(lambda: state(servers["a"], "vera") == "passive")
+        epoch = servers["b"].host.hosts.epoch_of("vera")
+        claims = pack(Claims((Claim("vera", "vera", "a", epoch + 1, epoch + 1, epoch, forced=True),), 1))
+        ended = pack(Saying(Delete(Whose("vera", "vera", epoch + 1), ended=True)))
+        forged = [
+            Routed("b", "a", "hosts", claims),
+            Wave("a", 1, "claim", claims, 1_000_000),
+            Routed("a", "b", "roaming", ended),
+            Wave("a", 2, "graph", pack({"forget": ("a", "")}), 1_000_000),
+        ]
+        async with await Raw.open(servers["a"]) as one, await Raw.open(servers["b"]) as two:
+            for raw, name in ((one, "mallory-1"), (two, "mallory-2")):
+                await raw.hello(name)
+                for message in forged:
+                    raw.send(message)
+                    refused = await raw.expect(Refused)
+                    assert f"a client may not send {type(message).__name__}" in refused.reason
+        assert servers["b"].host.hosts.epoch_of("vera") == epoch
+        assert state(servers["a"], "vera") == "passive"
+        await vera.publish(n=1)
+        assert [one["n"] for one in await take(stream, 1)] == [1]

@@ -99,7 +99,8 @@ class Keeping:
         if self._path is None or self._lock is None or carried == self._written:
             return
         beside = self._path.with_name(f".{self._path.name}.new")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        beside.unlink(missing_ok=True)  # of a process that died, or a link that somebody has put there
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(carried), indent=1))
             file.flush()

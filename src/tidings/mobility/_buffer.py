@@ -1,9 +1,10 @@
 """The buffer: what the copies of one broker hold for clients that are not there.
 
 Each notification is held once, however many copies want it, and each of these has a reference to it. All copies share
-one limit in bytes. At the limit the oldest notification is overwritten: every copy that had a reference to it notes up
-to where it has lost something of that origin, and the origin is asked for it when the client arrives. Where the broker
-has no room for the clients of an identity, a copy of one of them loses its own oldest in the same way.
+one limit in bytes. At the limit the identity that has most loses its oldest notification, so one that has little keeps
+it: every copy of its clients that had a reference to it notes up to where it has lost something of that origin, and the
+origin is asked for it when the client arrives. Where the broker has no room for the clients of an identity, a copy of
+one of them loses its own oldest in the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tidings.model import Position
 from tidings.wire import Envelope
 
 from ._room import OwnRoom, Room
+from ._shares import Shares
 
 MAX_SAME = 64
 """The most sets of subscriptions that one copy knows again."""
@@ -79,6 +81,9 @@ class SharedBuffer:
         self._held: dict[int, _Held] = {}
         self.filled: Callable[[], None] = lambda: None
         """Called when something is held after there was nothing."""
+        self._numbers_for: dict[str, dict[int, None]] = {}
+        """For each identity the numbers of what its clients have references to, as these came."""
+        self._shares = Shares()
         self._numbers = 0
         self._last: tuple[Envelope, int] | None = None
         """What was added last: it comes to each copy by itself."""
@@ -109,7 +114,7 @@ class SharedBuffer:
         if known is None:
             holder.held_in = self
             held.holders.append(holder)
-            self._count(held, holder, 1)
+            self._count(number, holder, 1)
         holder.references[number] = holder.same(ids if known is None else (*known, *ids))
         for id in ids:
             holder.by_id.setdefault(id, deque()).append(number)
@@ -118,7 +123,8 @@ class SharedBuffer:
         while holder.references and not self._room.has_room(holder.owner):
             self._lose_oldest(holder)
         while self.bytes > self.most and self._held:
-            self._overwrite(next(iter(self._held)))
+            owner = self._shares.largest()
+            self._overwrite(next(iter(self._numbers_for[owner])), owner)
 
     def of(self, holder: Holder, id: str) -> list[Envelope]:
         """What is held for one subscription of a copy, in the order in which it came."""
@@ -148,7 +154,7 @@ class SharedBuffer:
             if left:
                 holder.references[number] = holder.same(left)
             else:
-                self._drop(number, self._held[number], holder)
+                self._drop(number, holder)
         if id is None:
             holder.by_id.clear()
 
@@ -167,48 +173,59 @@ class SharedBuffer:
         while self._held and (oldest := next(iter(self._held))) <= number:
             self._overwrite(oldest)
 
-    def _drop(self, number: int, held: _Held, holder: Holder) -> None:
+    def _drop(self, number: int, holder: Holder) -> None:
+        held = self._held[number]
         del holder.references[number]
-        self._count(held, holder, -1)
+        self._count(number, holder, -1)
         if not held.owners:
             del self._held[number]
             if self._numbers_of.get(id(held.envelope)) == number:
                 del self._numbers_of[id(held.envelope)]
 
-    def _count(self, held: _Held, holder: Holder, change: int) -> None:
+    def _count(self, number: int, holder: Holder, change: int) -> None:
         """A holder has got a reference, or lost it; in all a body counts once, and once for each identity."""
+        held = self._held[number]
         known = held.owners.get(holder.owner, 0)
         left = known + change
         if left:
             held.owners[holder.owner] = left
+            self._numbers_for.setdefault(holder.owner, {})[number] = None
         else:
             del held.owners[holder.owner]
+            del self._numbers_for[holder.owner][number]
+            if not self._numbers_for[holder.owner]:
+                del self._numbers_for[holder.owner]
         own = change * (REFERENCE_BYTES + (0 if known and left else held.size))
         others = len(held.owners) > (change > 0)
         in_all = change * REFERENCE_BYTES if others else own
         self.bytes += in_all
         holder.bytes += change * (REFERENCE_BYTES + held.size)
+        self._shares.count(holder.owner, own)
         self._room.count(holder.owner, own, in_all)
 
-    def _overwrite(self, number: int) -> None:
+    def _overwrite(self, number: int, owner: str | None = None) -> None:
+        """Take a notification from all who have it, or from the clients of one identity."""
         held = self._held[number]
-        holders = [one for one in dict.fromkeys(held.holders) if one.held_in is self and number in one.references]
+        holders = [
+            one
+            for one in dict.fromkeys(held.holders)
+            if one.held_in is self and number in one.references and owner in (None, one.owner)
+        ]
         if self._overwrote is not None:
             self._overwrote(held.envelope, holders)
         for holder in holders:
-            self._lose(number, held, holder)
+            self._lose(number, holder)
 
     def _lose_oldest(self, holder: Holder) -> None:
-        oldest = next(iter(holder.references))
-        self._lose(oldest, self._held[oldest], holder)
+        self._lose(next(iter(holder.references)), holder)
 
-    def _lose(self, number: int, held: _Held, holder: Holder) -> None:
-        identity = held.envelope.identity
+    def _lose(self, number: int, holder: Holder) -> None:
+        identity = self._held[number].envelope.identity
         position = Position(identity.epoch, identity.seq)
         self.overwritten += 1
         holder.overwrite(identity.origin, position)
         ids = holder.references[number]
-        self._drop(number, held, holder)
+        self._drop(number, holder)
         for id in ids:
             numbers = holder.by_id[id]
             while numbers and numbers[0] not in holder.references:
