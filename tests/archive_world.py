@@ -30,16 +30,20 @@ def publication(
     return Envelope(identity, routes or (ROOT_ROUTE,), encode_body(notification), Quality.STORED)
 
 
-def fill(directory: Path, content: Sequence[tuple[int, Notification]], origin: str = "berlin") -> list[Envelope]:
-    """Append to the store of a broker, in a new epoch, and close it."""
+def fill(
+    directory: Path, content: Sequence[tuple[int, Notification]], origin: str = "berlin", *, batch: int | None = None
+) -> list[Envelope]:
+    """Append to the store of a broker, in a new epoch, and close it; in batches of this size, if one is given."""
     loop = Loop()
     with loop.open(directory, owner=origin) as store:
         envelopes = [
             publication(origin, store.epoch, 2 * number, at, notification)
             for number, (at, notification) in enumerate(content, 1)
         ]
-        for envelope in envelopes:
-            store.append(envelope, lambda: None)
+        for count, envelope in enumerate(envelopes, 1):
+            store.append(envelope, lambda seq=envelope.identity.seq: loop.synced.append(seq))  # type: ignore[misc]
+            while batch and count % batch == 0 and len(loop.synced) < count:
+                loop.turn()
     return envelopes
 
 

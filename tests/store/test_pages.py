@@ -68,7 +68,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if at == 5_501:
             more |= {"symbol": ["RARE", "ONLY"]}
         content.append((time, Notification({**quote, **more})))
-    expected = fill(home / "data", content)
+    expected = fill(home / "data", content, batch=500)  # a row group ends where a batch does
     assert len(expected) == 6_000
     with patch("tidings.store.archive._gathering.ROW_GROUP_ROWS", 2_000), patch.object(_parquet, "PAGE_ROWS", 128):
         assert len(roll(home / "data", home / "archive", PROMOTED).files) == 1
