@@ -104,11 +104,10 @@ def test_what_notebooks_import_is_installed_by_make_notebook() -> None:
         assert set(imported(code)) - sys.stdlib_module_names <= brought, path.name
 
 
-def test_the_tagline_is_the_same_everywhere_and_promises_nothing_that_is_not_there() -> None:
+def test_the_tagline_is_the_same_everywhere() -> None:
     tagline = PROJECT["project"]["description"]
     assert tagline in (ROOT / "README.md").read_text()
     assert tagline[0].lower() + tagline[1:] in (tidings.__doc__ or "")
-    assert "moves" not in tagline, "until brokers are ready before a client comes"
 
 
 def test_nobody_is_told_to_install_from_a_registry() -> None:

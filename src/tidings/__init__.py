@@ -1,4 +1,4 @@
-"""Tidings: content-based publish/subscribe that remembers and knows its borders.
+"""Tidings: content-based publish/subscribe that remembers, moves and knows its borders.
 
 async with tidings.connect("tidings://localhost:7311") as client:
     await client.publish(type="quote", symbol="SAP", price=182.4)

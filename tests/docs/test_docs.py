@@ -47,7 +47,7 @@ def test_a_block_that_does_not_run_says_why() -> None:
     assert len(shown) > 50
     assert not [block.place for block in shown if not block.runs and not block.reason]
     assert not [block.place for block in shown if block.runs and block.reason]
-    kinds = {"", "python", "console", "scopes", "toml", "text", "json"}
+    kinds = {"", "python", "console", "scopes", "toml", "text", "json", "mermaid"}
     assert {block.kind for page in PAGES for block in blocks(page)} <= kinds
 
 
