@@ -67,8 +67,6 @@ from ._versions import Versions
 if TYPE_CHECKING:
     from ._authority import Authority
 
-MAX_CAUGHT_UP = 100
-"""The most versions for which a broker that was left behind makes tables one by one."""
 WAVE_AGAIN = 100_000
 """Microseconds after which a wave that did not reach everybody is sent again."""
 
@@ -267,17 +265,8 @@ class Scopes(Feature):
                 self.add(transaction)
             if transaction.version > known:
                 self.keep(transaction, lambda: None)
-        self.prepare_all(self._first_to_prepare(state))
+        self.prepare_all(max(state.active, self.scoping.active.version))
         self.scoping.begin()
-
-    def _first_to_prepare(self, state: State) -> int:
-        """From which version on a broker that was left behind makes tables.
-
-        Not only from the one that others judge by: neighbours that are left behind as well may speak of those in
-        between, and wait for what they announce there.
-        """
-        active = self.scoping.active.version
-        return active if self.versions.newest - active <= MAX_CAUGHT_UP else max(state.active, active)
 
     def _join(self, version: int) -> None:
         """Others are ahead: publish nothing until everybody in reach has what they have."""
