@@ -11,8 +11,7 @@ import pytest
 from promised import PROMISES
 from soaking import spread_seeds
 
-from tidings.broker import Facts
-from tidings.groups import Choosing, _copies, _panel
+from tidings.groups import Choosing, _panel
 from tidings.model import Position
 from tidings.scopes import OPEN, CreateScope, Join, PolicyKind, PolicyUse, Scopes, SetPolicy
 from tidings.scopes.policies import _one_of_n
@@ -55,13 +54,6 @@ def test_a_letter_that_needs_scopes_is_refused_without_them(name: str) -> None:
 
 def violations(seeds: range) -> Iterator[str]:
     return (text for seed in seeds for text in Scenario.named(f"os{seed}").run(PROMISES).violations)
-
-
-@pytest.mark.soak
-def test_a_point_that_forgets_what_was_decided_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Facts, "__contains__", lambda self, key: False)
-    monkeypatch.setattr(_copies, "MAX_RECENT", 0)
-    assert any("one-chosen" in text for text in violations(range(1, 40, 2)))
 
 
 def test_a_policy_that_always_chooses_the_same_one_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

