@@ -89,7 +89,6 @@ def agreements(found: list[Any]) -> set[Agreement]:
     return {one.agreement for one in found}
 
 
-@pytest.mark.req("AGG-180")
 def test_complete_values_are_what_the_archive_gives_and_others_are_found(measured: Run, spark: SparkSession) -> None:
     told = list(told_in(measured.windows))
     first, second, third, fourth, *_ = (one for one in told if one.complete and one.value)
